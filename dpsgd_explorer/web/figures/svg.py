@@ -27,6 +27,35 @@ Status = Literal["exact", "bound", "approximation", ""]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Frames:
+    """The positions of a figure's slider.
+
+    Attributes:
+        name: Label of the slider.
+        places: Text of each position, such as "20 runs".
+        titles: The figure's title at each position.
+        still: Position that the server draws.
+    """
+
+    name: str
+    places: tuple[str, ...]
+    titles: tuple[str, ...]
+    still: int
+
+    def __post_init__(self) -> None:
+        if len(self.places) != len(self.titles):
+            raise ValueError(
+                f"titles must have {len(self.places)} entries, one per place, got "
+                f"{len(self.titles)}"
+            )
+
+    @property
+    def longest_title(self) -> str:
+        """The title that needs most room."""
+        return max(self.titles, key=len)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Picture:
     """A figure of a page: two charts, texts and a table.
 
@@ -44,6 +73,7 @@ class Picture:
         is_private: False if the plotted data are outside the guarantee.
         comparisons: Comparisons in the title; the figure states ``held`` of each in the
             title, the subtitle or the note.
+        frames: Positions of its slider; None without one.
     """
 
     title: str
@@ -57,6 +87,7 @@ class Picture:
     note: str = ""
     is_private: bool = True
     comparisons: tuple[Comparison, ...] = ()
+    frames: Frames | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ import scipy
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting import epsilon
-from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+from dpsgd_explorer.web.figures.frames import Label, ride
+from dpsgd_explorer.web.figures.svg import Frames, Picture, Plot, Point, small
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.examples.toy_problem import SIZE as TOY_SIZE
 from dpsgd_explorer.web.hub.examples.toy_training import (
@@ -49,6 +50,8 @@ __all__ = [
 
 SAMPLE_RATE, NOISE, BOUND, DELTA = 0.5, 4.0, 1.0, 1e-3
 COUNTS = (50, 100, 200, 400, 800, 1600)  # trainings per world
+PLAYED = tuple(round(50 * 2 ** (i / 4)) for i in range(21))  # the slider's positions
+LOUDEST = "noise divided twice"
 PILOTS = 800
 SEED = 700
 EACH_SIDE = 0.975
@@ -95,11 +98,16 @@ def _train(count: int, with_odd: bool, seed: int, noise_multiplier: float) -> Fl
 
 @dataclass(frozen=True)
 class Audited:
-    """One trainer, its colour, and the bound after each number of trainings."""
+    """One trainer, its colour, and the bound after each number of ``PLAYED``."""
 
     name: str
     css: str
-    bounds: tuple[float, ...]
+    played: tuple[float, ...]
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """Bound after each number of ``COUNTS``."""
+        return tuple(self.played[PLAYED.index(count)] for count in COUNTS)
 
 
 def lower_bound(hits: int, alarms: int, count: int, delta: float = DELTA) -> float:
@@ -133,7 +141,7 @@ def lower_bound(hits: int, alarms: int, count: int, delta: float = DELTA) -> flo
 def audited() -> tuple[Audited, ...]:
     """Returns the audits of the three trainers."""
     trainers: tuple[tuple[str, str, Trainer], ...] = (
-        ("noise divided twice", "attack", divided_twice),
+        (LOUDEST, "attack", divided_twice),
         ("the mean is clipped", "attack dashed", clipped_mean),
         ("as promised", "private", as_promised),
     )
@@ -179,7 +187,7 @@ def _bounds(trainer: Trainer, seed: int) -> list[float]:
     calls = [world @ axis > cut for world in worlds]
     return [
         lower_bound(int(calls[1][:count].sum()), int(calls[0][:count].sum()), count)
-        for count in COUNTS
+        for count in PLAYED
     ]
 
 
@@ -196,14 +204,8 @@ def _best_cut(without: Floats, with_it: Floats) -> float:
 @cache
 def audit_picture() -> Picture:
     """Returns the bounds against the number of trainings, and the declared ε."""
-    count = COUNTS[-1]
     return Picture(
-        title=(
-            f"All three promise ε = {promised_epsilon()}; after {count:,} trainings "
-            "per world the audit proves "
-            f"{proven_epsilon('noise divided twice')} for the trainer that divides its "
-            "noise twice"
-        ),
+        title=_title(len(PLAYED) - 1),
         sub=(
             f"Lower bound on ε at δ = {small(DELTA)}, 95 % confidence, odd record in "
             f"or out; all declare σ = {NOISE:g}, q = {SAMPLE_RATE:g}, {STEPS} steps"
@@ -220,6 +222,28 @@ def audit_picture() -> Picture:
         "exact accountant computes the promise, for one record added or "
         "removed. A trainer with a fault does not have the ε that it declares.",
         is_private=False,
+        frames=Frames(
+            name="Trainings per world",
+            places=tuple(f"{count:,}" for count in PLAYED),
+            titles=tuple(map(_title, range(len(PLAYED)))),
+            still=len(PLAYED) - 1,
+        ),
+    )
+
+
+def _title(place: int) -> str:
+    """Returns the figure's conclusion after a number of trainings."""
+    bounds = {audit.name: audit.played[place] for audit in audited()}
+    start = f"All three promise ε = {promised_epsilon()}; after {PLAYED[place]:,} "
+    proven = _down(bounds[LOUDEST])
+    if max(bounds.values()) <= promised():
+        return (
+            f"{start}trainings per world the audit proves at most {proven}, and "
+            "nobody is caught"
+        )
+    return (
+        f"{start}trainings per world the audit proves {proven} for the trainer that "
+        "divides its noise twice"
     )
 
 
@@ -233,13 +257,24 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     words = f"promised: {promised_epsilon()}"
     plot.text(edge[0], words, "budget halo", "start", (6, -8))
     for audit in audited():
-        line: list[Point] = list(zip(COUNTS, audit.bounds, strict=True))
-        plot.line(line, f"s-{audit.css}")
+        line: list[Point] = list(zip(PLAYED, audit.played, strict=True))
         colour = audit.css.split()[0]
-        for point in line:
-            plot.speck(point, f"f-{colour}", 3)
-        below = 20 if narrow and "dashed" in audit.css else -10
-        plot.text(line[-1], audit.name, f"{colour} halo", "end", (0, below))
+        label = Label(
+            words=tuple(f"{audit.name}: {_down(bound)}" for bound in audit.played),
+            css=f"{colour} halo",
+            anchor="end",
+            shift=(0, 46 if "dashed" in audit.css else -12),
+            fixed=line[-1],
+        )
+        ride(
+            plot,
+            line,
+            f"s-{audit.css}",
+            still=len(line) - 1,
+            fill=f"f-{colour}",
+            grows=True,
+            label=label,
+        )
     return plot.svg(
         "Three rising lines of lower bounds over the number of trainings. Two cross "
         "the level of the promise, the third stays below it."

@@ -19,7 +19,8 @@ from dpsgd_explorer.accounting import (
     RenyiFilter,
     best_of_trials,
 )
-from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+from dpsgd_explorer.web.figures.frames import Label, ride
+from dpsgd_explorer.web.figures.svg import Anchor, Frames, Picture, Plot, Point, small
 from dpsgd_explorer.web.hub.examples.default_run import default_plan, noise_for
 from dpsgd_explorer.web.hub.widgets.recorded_run.widget import spent_by_half
 from dpsgd_explorer.web.questions.rounding import limit
@@ -119,11 +120,7 @@ def filtered_steps() -> str:
 def selection_picture() -> Picture:
     """Returns the ε of many runs with three methods of publication."""
     return Picture(
-        title=(
-            f"The best of about {SHOWN_RUNS} runs at ε = {ONE:g} costs ε = "
-            f"{epsilon_of_best()}; publishing all of {SHOWN_RUNS} costs "
-            f"{epsilon_of_all()}"
-        ),
+        title=_title(SHOWN_RUNS),
         sub=(
             f"ε at δ = {small(DELTA)} of several runs of the trainer’s default, each "
             f"with the noise for ε = {ONE:g}; log scales"
@@ -144,6 +141,25 @@ def selection_picture() -> Picture:
         status="bound",
         note="“All published” is exact. “Only the best” needs a number of runs that "
         "is random, geometric with the mean below, and stays secret.",
+        frames=Frames(
+            name="Runs, each at ε = 1",
+            places=tuple(f"{runs}" for runs in RUNS),
+            titles=tuple(map(_title, RUNS)),
+            still=RUNS.index(SHOWN_RUNS),
+        ),
+    )
+
+
+def _title(runs: int) -> str:
+    """Returns the figure's conclusion at a number of runs."""
+    if runs == 1:
+        return (
+            f"One run costs ε = {limit(all_of_them(1))}; the best of a random number "
+            f"of runs, 1 on average, costs ε = {limit(best(1))}"
+        )
+    return (
+        f"The best of about {runs} runs at ε = {ONE:g} costs ε = {limit(best(runs))}; "
+        f"publishing all of {runs} costs {limit(all_of_them(runs))}"
     )
 
 
@@ -155,20 +171,19 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     published: list[Point] = [(runs, all_of_them(runs)) for runs in RUNS]
     selected: list[Point] = [(runs, best(runs)) for runs in RUNS]
     plot.line(added, "s-ink thin dashed")
-    plot.line(published, "s-ink")
-    plot.line(selected, "s-private")
     place = RUNS.index(SHOWN_RUNS)
-    for line, css in ((published, "ink"), (selected, "private")):
-        plot.dot(line[place], f"f-{css}")
-    for line, words, css, shift in (
-        (added, "added up", "ink", (-36, 4)),
-        (published, "all published", "ink", (0, -12)),
-        (selected, "only the best", "private", (0, 20)),
-    ):
-        plot.text(line[-1], words, f"{css} halo", "end", shift)
+    drawn: tuple[tuple[list[Point], str, Anchor, Point], ...] = (
+        (published, "ink", "end", (-6, -8)),
+        (selected, "private", "middle", (0, 22)),
+    )
+    for line, css, anchor, shift in drawn:
+        words = tuple(limit(value) for _, value in line)
+        label = Label(words=words, css=f"{css} halo", anchor=anchor, shift=shift)
+        ride(plot, line, f"s-{css}", still=place, fill=f"f-{css}", label=label)
+    plot.text(added[-1], "added up", "ink halo", "end", (-36, 4))
+    plot.text(published[RUNS.index(30)], "all published", "ink halo", "start", (9, 15))
+    plot.text(selected[-1], "only the best", "private halo", "end", (0, -9))
     value = epsilon_of_all()
-    plot.text(published[place], value, "ink halo", "end", (-6, -8))
-    plot.text(selected[place], epsilon_of_best(), "private halo", "end", (-2, 22))
     return plot.svg(
         "Three rising lines over the number of runs: added up is steepest, all "
         f"published is below it, and only the best stays flattest; at {SHOWN_RUNS} "

@@ -12,7 +12,8 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
+from dpsgd_explorer.web.figures.frames import ride
+from dpsgd_explorer.web.figures.svg import Anchor, Frames, Picture, Plot
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.examples.toy_problem import SIZE as TOY_SIZE
 from dpsgd_explorer.web.hub.examples.toy_problem import Vector
@@ -115,11 +116,13 @@ def descent_picture() -> Picture:
     distances = moves()
     odd, others = distances[toy.ODD], distances[: toy.ODD]
     usual = statistics.median(others)
+    end = (
+        f"Leaving out one record of {toy.SIZE} moves the end of training by "
+        f"{odd:.2f}, {odd / usual:.0f} times what a usual record does"
+    )
+    steps = len(batches())
     return Picture(
-        title=(
-            f"Leaving out one record of {toy.SIZE} moves the end of training by "
-            f"{odd:.2f}, {odd / usual:.0f} times what a usual record does"
-        ),
+        title=end,
         sub=(
             f"Two parameters, {len(batches())} steps of SGD, batches of {BATCH_SIZE}; "
             "rings: equal training loss"
@@ -135,6 +138,27 @@ def descent_picture() -> Picture:
         ),
         note="Made-up records, real training: a straight line through "
         f"{toy.SIZE} points, one of them far off. Both paths see the same batches.",
+        frames=Frames(
+            name="Step",
+            places=("0", *map(_place, range(1, steps + 1))),
+            titles=(*map(_title, range(steps)), end),
+            still=steps,
+        ),
+    )
+
+
+def _place(step: int) -> str:
+    """Returns a step's number, and the odd record if the step uses it."""
+    is_there = toy.ODD in batches()[step - 1]
+    return f"with record {toy.ODD + 1} · {step}" if is_there else f"{step}"
+
+
+def _title(steps: int) -> str:
+    """Returns the figure's sentence after a number of steps."""
+    apart = math.dist(path()[steps], path(without=toy.ODD)[steps])
+    return (
+        f"After {steps} steps on the same batches, the models with and without record "
+        f"{toy.ODD + 1} are {apart:.2f} apart"
     )
 
 
@@ -149,11 +173,10 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         for visible, arc in groupby(_ring(level), partial(_inside, plot)):
             if visible:
                 plot.path(arc, "line thin s-faint faint")
-    plot.line(without, "thin s-twin dashed")
-    plot.line(with_all, "thin s-attack")
     plot.dot(START, "f-ink", 4)
-    plot.dot(without[-1], "f-twin")
-    plot.dot(with_all[-1], "f-attack")
+    last = len(batches())
+    ride(plot, without, "thin s-twin dashed", still=last, fill="f-twin", grows=True)
+    ride(plot, with_all, "thin s-attack", still=last, fill="f-attack", grows=True)
     plot.text(START, "start", "ink halo", "end", (-10, 4))
     side: Anchor = "end" if narrow else "start"
     plot.text(
