@@ -18,6 +18,14 @@ from dpsgd_explorer.accounting.core.gaussian import (
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.core.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.correlated.strategies import (
+    ToeplitzStrategy,
+    banded_strategy,
+    cyclic_poisson,
+    geometric_strategy,
+    momentum_workload,
+    square_root_strategy,
+)
 from dpsgd_explorer.accounting.fixed_size import (
     fixed_size_epsilon,
     fixed_size_interval,
@@ -79,10 +87,13 @@ __all__ = [
     "PrivacyLossDistribution",
     "RdpCurve",
     "RenyiFilter",
+    "ToeplitzStrategy",
     "all_epsilons",
+    "banded_strategy",
     "best_of_pure_trials",
     "best_of_trials",
     "chained_epsilon",
+    "cyclic_poisson",
     "delta",
     "delta_interval",
     "epsilon",
@@ -93,9 +104,11 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_noise_multiplier",
+    "geometric_strategy",
     "group_delta_interval",
     "group_epsilon",
     "group_epsilon_interval",
+    "momentum_workload",
     "noise_multiplier",
     "noise_scale",
     "padded_selection",
@@ -103,6 +116,7 @@ __all__ = [
     "random_allocation_interval",
     "round_up",
     "sample_rate",
+    "square_root_strategy",
     "steps",
     "trade_off",
     "trade_off_intervals",

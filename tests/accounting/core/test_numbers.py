@@ -255,6 +255,22 @@ def truncated(
     )
 
 
+def correlated(*, steps, bands, decay, momentum, slots, sample_rate, noise_multiplier):
+    geometric = accounting.geometric_strategy(decay, steps)
+    return (
+        accounting.cyclic_poisson(
+            sample_rate=sample_rate,
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            bands=bands,
+        ),
+        accounting.banded_strategy(steps, bands),
+        accounting.square_root_strategy(steps, bands),
+        geometric.fixed_slots_sensitivity(slots),
+        geometric.rmse(accounting.momentum_workload(steps, momentum)),
+    )
+
+
 def of_a_group(sample_rate, noise_multiplier, steps, delta, epsilon, records):
     run = Phase(sample_rate, noise_multiplier, steps)
     return (
@@ -327,6 +343,11 @@ CALLS = {
     "random_allocation_epsilon": Call(
         accounting.random_allocation_epsilon,
         {"noise_multiplier": 1.5, "slots": 4, "epochs": 2} | DELTA,
+    ),
+    "banded_strategy": Call(
+        correlated,
+        {"steps": 9, "bands": 2, "decay": 0.5, "momentum": 0.75, "slots": 3}
+        | {"sample_rate": 0.125, "noise_multiplier": 1.5},
     ),
     "questions": Call(
         questions,
@@ -432,11 +453,16 @@ CALLS = {
 #: Public names whose numbers are those of a call with another name, or of an answer.
 ELSEWHERE = {
     "Accountant": "ACCOUNTANTS",
+    "ToeplitzStrategy": "banded_strategy",
+    "cyclic_poisson": "banded_strategy",
     "delta_interval": "questions",
     "chained_epsilon": "group_epsilon",
     "fixed_size_interval": "fixed_size_epsilon",
     "group_delta_interval": "group_epsilon",
+    "geometric_strategy": "banded_strategy",
     "group_epsilon_interval": "group_epsilon",
+    "momentum_workload": "banded_strategy",
+    "square_root_strategy": "banded_strategy",
     "random_allocation_interval": "random_allocation_epsilon",
     "trade_off_intervals": "questions",
     "trade_off": "questions",

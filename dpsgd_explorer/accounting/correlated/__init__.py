@@ -1,0 +1,1 @@
+"""Noise that is correlated between steps: strategies, their errors and their ε."""
