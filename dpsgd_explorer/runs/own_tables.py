@@ -24,6 +24,7 @@ from dpsgd_explorer.runs.store.site.tables import own_tables
 MAX_TABLES = 5  # tables per visitor
 MAX_DRAFTS = 5  # drafts per visitor; a new draft replaces the oldest
 MAX_SITE_TABLES = 250  # tables and drafts on the site, files of up to 2 MB
+LONGEST_TITLE = 80  # characters, as many as the database stores
 DAY = 24 * 60 * 60
 DRAFT_DAYS = 1
 DRAFT = re.compile(r"[0-9a-f]{64}\Z")
@@ -32,10 +33,17 @@ IS_STATED = own_tables.c.stated.is_not(None)
 
 @dataclass(frozen=True)
 class Draft:
-    """An uploaded file whose columns are not stated yet."""
+    """An uploaded file whose columns are not stated yet.
+
+    Attributes:
+        sha256: Hash of the file.
+        names: Names of its columns.
+        title: Name of the file on the visitor's machine, "" if unknown.
+    """
 
     sha256: str
     names: list[str]
+    title: str = ""
 
 
 class OwnTables:
@@ -54,16 +62,22 @@ class OwnTables:
         self._owner = hashlib.sha256(visitor.encode()).hexdigest()[:32]
         self._is_owned = own_tables.c.owner == self._owner
 
-    def add(self, content: bytes) -> Draft:
+    def add(self, content: bytes, title: str = "") -> Draft:
         """Stores an uploaded file as a draft; drafts do not count as tables.
+
+        Args:
+            content: The file.
+            title: Name of the file, shown to its visitor.
 
         Raises:
             ConfigError: The file cannot be read, or there are too many tables.
         """
-        draft = Draft(hashlib.sha256(content).hexdigest(), header(content))
+        last = re.split(r"[/\\]", title)[-1]
+        title = "".join(filter(str.isprintable, last)).strip()[:LONGEST_TITLE]
+        draft = Draft(hashlib.sha256(content).hexdigest(), header(content), title)
         with self._database.write() as connection:
             self._check_room(connection)
-            self._put(connection, draft.sha256, content)
+            self._put(connection, draft.sha256, content, title)
             newest = (
                 select(own_tables.c.name)
                 .where(self._is_owned, ~IS_STATED)
@@ -76,8 +90,12 @@ class OwnTables:
 
     def draft(self, sha256: str) -> Draft | None:
         """Returns the uploaded file with this hash; None if it does not exist."""
-        content = self.content(sha256) if DRAFT.match(sha256) else None
-        return None if content is None else Draft(sha256, header(content))
+        if not DRAFT.match(sha256):
+            return None
+        query = select(own_tables.c.content, own_tables.c.title)
+        with self._database.read() as connection:
+            row = connection.execute(query.where(*self._named(sha256))).first()
+        return None if row is None else Draft(sha256, header(row[0]), row[1])
 
     def state(self, draft: Draft, columns: tuple[Column, ...]) -> Checked:
         """Creates a table from an uploaded file and the description of its columns.
@@ -97,7 +115,7 @@ class OwnTables:
             self._delete(connection, own_tables.c.name == draft.sha256)
             if not self._has(connection, name):
                 self._check_room(connection)
-            self._put(connection, name, content, stated)
+            self._put(connection, name, content, draft.title, stated)
         return checked
 
     def all(self) -> list[OwnTable]:
@@ -108,12 +126,19 @@ class OwnTables:
             texts = connection.scalars(query.order_by(newest)).all()
         return [OwnTable.model_validate_json(text) for text in texts]
 
+    def titles(self) -> dict[str, str]:
+        """Returns the names of the files, by the name of their table."""
+        query = select(own_tables.c.name, own_tables.c.title)
+        with self._database.read() as connection:
+            rows = connection.execute(query.where(self._is_owned, IS_STATED)).all()
+        return {row.name: row.title for row in rows}
+
     def drafts(self) -> list[Draft]:
         """Returns the files without a description of their columns."""
-        query = select(own_tables.c.name, own_tables.c.content)
+        query = select(own_tables.c.name, own_tables.c.content, own_tables.c.title)
         with self._database.read() as connection:
             rows = connection.execute(query.where(self._is_owned, ~IS_STATED)).all()
-        return [Draft(name, header(content)) for name, content in rows]
+        return [Draft(name, header(content), title) for name, content, title in rows]
 
     def get(self, name: str) -> OwnTable | None:
         """Returns the table with this name; None if it does not exist."""
@@ -165,9 +190,15 @@ class OwnTables:
         connection: Connection,
         name: str,
         content: bytes,
+        title: str,
         stated: str | None = None,
     ) -> None:
-        values = {"content": content, "stated": stated, "stored_at": self._clock()}
+        values = {
+            "content": content,
+            "title": title,
+            "stated": stated,
+            "stored_at": self._clock(),
+        }
         changed = update(own_tables).where(*self._named(name)).values(values)
         if not connection.execute(changed).rowcount:
             key = {"owner": self._owner, "name": name}

@@ -24,7 +24,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.database.address import shown
 
 REVISIONS = Path(__file__).with_name("revisions")
-NEWEST = "9"
+NEWEST = "10"
 COMMAND = "python -m dpsgd_explorer database upgrade"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -33,12 +34,15 @@ from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
 
 bp = Blueprint("data", __name__, url_prefix="/data")
 
+TARGET = "target"  # number that a private regression predicts
 KINDS = {
     IGNORED: "leave out",
     NUMBER: "number",
     CATEGORY: "category",
     LABEL: "label (to predict)",
+    TARGET: "number to predict",
 }
+COMMA_ERROR = "The command reads no name with a comma. Rename the column in the file."
 BATCHES = 8  # approximate number of batches per epoch
 LARGEST_BATCH = 1024
 Answer = str | WerkzeugResponse | tuple[str, int]
@@ -83,7 +87,7 @@ def upload() -> Answer:
         content = file.read(LARGEST_FILE + 1)
     known_visitor()
     try:
-        draft = tables().add(content)
+        draft = tables().add(content, file.filename)
     except ConfigError as error:
         return _index(str(error)), 422
     return redirect(url_for("data.columns", sha256=draft.sha256), 303)
@@ -109,6 +113,8 @@ def state(sha256: str) -> Answer:
         for place, name in enumerate(draft.names)
     ]
     read = [_read(column) for column in stated]
+    if any(column.kind == TARGET for column in stated):
+        return _regression(draft, stated, read)
     valid = [column for column in read if isinstance(column, Column)]
     if len(valid) < len(read):
         faults = [_with_error(a, b) for a, b in zip(stated, read, strict=True)]
@@ -166,6 +172,7 @@ def _index(error: str = "") -> str:
         moved=int(moved) if moved.isascii() and moved.isdecimal() else 0,
         deleted="deleted" in request.args,
         tables=tables().all() if has_visitor else [],
+        titles=tables().titles() if has_visitor else {},
         drafts=tables().drafts() if has_visitor else [],
         train_query=train_query,
         most=MAX_TABLES,
@@ -174,10 +181,52 @@ def _index(error: str = "") -> str:
     )
 
 
-def _columns(draft: Draft, stated: list[ColumnInput], error: str = "") -> str:
+def _columns(
+    draft: Draft, stated: list[ColumnInput], error: str = "", command: str = ""
+) -> str:
     return render_template(
-        "data/columns.html", draft=draft, stated=stated, kinds=KINDS, error=error
+        "data/columns.html",
+        draft=draft,
+        stated=stated,
+        kinds=KINDS,
+        error=error,
+        command=command,
+        removed=[c.name for c in stated if c.kind not in (NUMBER, TARGET)],
     )
+
+
+def _regression(
+    draft: Draft, stated: list[ColumnInput], read: list[Column | str]
+) -> Answer:
+    """Shows the command of a private regression with the stated bounds."""
+    faults = [
+        _with_error(a, COMMA_ERROR if "," in a.name and a.kind == NUMBER else b)
+        if a.kind in (NUMBER, TARGET)
+        else a
+        for a, b in zip(stated, read, strict=True)
+    ]
+    if any(column.error for column in faults):
+        return _columns(draft, faults), 422
+    pairs = list(zip(stated, read, strict=True))
+    targets = [c for a, c in pairs if a.kind == TARGET and isinstance(c, Column)]
+    features = [c for a, c in pairs if a.kind == NUMBER and isinstance(c, Column)]
+    if len(targets) != 1 or not features:
+        error = (
+            "A regression needs one number to predict and at least one other number, "
+            f"got {len(targets)} and {len(features)}."
+        )
+        return _columns(draft, stated, error), 422
+    return _columns(draft, stated, command=_command(draft, targets[0], features))
+
+
+def _command(draft: Draft, target: Column, features: list[Column]) -> str:
+    """Returns the command that predicts a number from other numbers."""
+    ranges = ",".join(f"{c.name}={c.low:g} to {c.high:g}" for c in features)
+    bound = max(abs(target.low or 0), abs(target.high or 0))
+    words = ["--csv", draft.title or "table.csv", "--target", target.name]
+    words += ["--y-bound", f"{bound:g}", "--bounds", ranges, "--rows", "clip"]
+    words += ["--epsilon", "1", "--delta", "1e-5"]
+    return shlex.join(["python", "-m", "dpsgd_explorer", "regression", *words])
 
 
 def _draft(sha256: str) -> Draft:
@@ -217,7 +266,8 @@ def _values_of(stated: ColumnInput) -> Mapping[str, object]:
         ConfigError: The bounds are not two numbers, or no value is listed.
     """
     column: dict[str, object] = {"name": stated.name, "kind": stated.kind}
-    if stated.kind == NUMBER:
+    if stated.kind in (NUMBER, TARGET):
+        column["kind"] = NUMBER
         low, _, high = stated.text.partition(" to ")
         bounds = [number_of(text.strip()) for text in (low, high)]
         if None in bounds:

@@ -28,10 +28,18 @@ def test_a_table_of_ones_own_is_brought_stated_and_trained_on(open_page, axe):
     assert in_both_themes(page, axe) + too_narrow(page) == []
     table = {"name": "people.csv", "mimeType": "text/csv", "buffer": csv_of()}
     page.locator("#file").set_input_files(table)
+    expect(page.locator("[data-preview] tbody tr")).to_have_count(5)
+    assert in_both_themes(page, axe) + too_narrow(page) == []
     press(page, "button", "Upload")
     expect(page.get_by_role("heading", level=1)).to_have_text(
         "What does each column contain?"
     )
+    page.get_by_label("All columns").check()
+    page.locator("#many-kind").select_option("number")
+    page.locator("#many-text").fill("0 to 7")
+    press(page, "button", "Set 4 columns")
+    expect(page.locator("#text-2")).to_have_value("0 to 7")
+    page.locator("#kind-2").select_option("ignored")
     for place, (kind, text) in STATED.items():
         page.locator(f"#kind-{place}").select_option(kind)
         page.locator(f"#text-{place}").fill(text)

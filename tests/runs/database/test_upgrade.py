@@ -19,6 +19,11 @@ from dpsgd_explorer.runs.store.store import RunStore
 SITE_TABLES = ("counters", "workers", "orders", "ended_runs")
 NEW_TABLES = ("alembic_version",)
 BACK = {
+    10: [
+        "ALTER TABLE own_tables DROP COLUMN title",
+        "UPDATE alembic_version SET version_num = '9'",
+        "UPDATE schema_version SET version = 9",
+    ],
     9: [
         "ALTER TABLE checkpoints DROP COLUMN program",
         "ALTER TABLE classes DROP COLUMN shares_runs",
@@ -75,7 +80,7 @@ def bring_back(database, version):
                 connection.exec_driver_sql(statement)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7, 8, 9])
 def test_a_file_of_an_earlier_version_is_brought_up_with_its_runs(
     store, database_url, config, version
 ):

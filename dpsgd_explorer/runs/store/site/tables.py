@@ -65,4 +65,5 @@ own_tables = Table(
     Column("stated", Text),  # description of the columns; null for a draft
     Column("content", LargeBinary, nullable=False),
     Column("stored_at", Float, nullable=False),
+    Column("title", String(80), nullable=False, server_default=""),
 )
