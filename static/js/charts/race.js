@@ -20,6 +20,7 @@
  * @property {boolean} [isPointed] if true, the pointer is on the chart, which lists the values at the cursor
  * @property {boolean} [hasValues] if true, a wide chart shows full names with values
  * @property {number | null} [guess] ε that the visitor guessed
+ * @property {number | null} [top] end of the axis of ε of a close-up with linear axes; null for logarithmic axes
  */
 
 import {integer, significant} from "../lib/format.js";
@@ -57,25 +58,26 @@ export function decades(racers) {
 
 /** Marks of the chart. @param {import("../lib/svg.js").Chart} chart @param {RaceView} view */
 export function marks(chart, view) {
-  const {steps, runners: racers, reached, cursor = null, isPointed = false, guess = null} = view;
+  const {steps, runners: racers, reached, cursor = null, isPointed = false, guess = null, top = null} = view;
   const isNarrow = chart.width < NARROW;
   const hasValues = Boolean(view.hasValues) && !isNarrow;
   const room = hasValues ? VALUE + LETTER * Math.max(0, ...racers.map(({label}) => label.length)) : SHORT_NAMES;
   const [right, bottom] = [chart.width - room, chart.height - BOTTOM];
-  const [low, high] = decades(racers);
+  const [low, high] = top ? [0, top] : decades(racers);
   const last = Math.max(10, steps.at(-1));
-  const {x} = chart.frame([1, last], [low, high], [LEFT, TOP, right, bottom], {logX: true});
-  const y = (epsilon) => chart.y(Math.log10(epsilon));
-  const all = [text([0, TOP - 12], "ε, log scale")];
-  for (const power of powers(low, high, 6)) {
-    all.push(rule([LEFT, chart.y(power)], [right, chart.y(power)]), text([LEFT - 8, chart.y(power) + 4.5], powerText(power), "", "end"));
+  const {x} = chart.frame([top ? 0 : 1, last], [low, high], [LEFT, TOP, right, bottom], {logX: !top});
+  const y = (epsilon) => chart.y(top ? epsilon : Math.log10(epsilon));
+  const all = [text([0, TOP - 12], top ? `ε, from 0 to ${top}` : "ε, log scale")];
+  for (const tick of powers(low, high, top ?? 6)) {
+    all.push(rule([LEFT, chart.y(tick)], [right, chart.y(tick)]), text([LEFT - 8, chart.y(tick) + 4.5], top ? tick : powerText(tick), "", "end"));
   }
   all.push(rule([LEFT, bottom], [right, bottom], "axis"));
-  for (const power of powers(0, Math.floor(Math.log10(last) + 1e-9), isNarrow ? 3 : 8)) {
-    const tickX = x(10 ** power);
-    all.push(rule([tickX, bottom], [tickX, bottom + 5], "axis"), text([tickX, bottom + 19], powerText(power), "", "middle"));
+  const decade = Math.floor(Math.log10(last) + 1e-9);
+  const stepTicks = top ? evenTicks(last, 10 ** decade / 2) : powers(0, decade, isNarrow ? 3 : 8).map((power) => [10 ** power, powerText(power)]);
+  for (const [tick, words] of stepTicks) {
+    all.push(rule([x(tick), bottom], [x(tick), bottom + 5], "axis"), text([x(tick), bottom + 19], words, "", "middle"));
   }
-  all.push(text([right, bottom + 37], "steps, log scale", "", "end"));
+  all.push(text([right, bottom + 37], top ? "steps" : "steps, log scale", "", "end"));
   if (cursor !== null) all.push(rule([x(steps[cursor]), TOP], [x(steps[cursor]), bottom], "axis dashed"));
   const inOrder = [...racers].sort((a, b) => (a.status === "exact") - (b.status === "exact"));
   for (const {status, epsilon, colour, dash} of inOrder) {
@@ -90,7 +92,7 @@ export function marks(chart, view) {
     all.push(disc([tip, heights[i]], 3, `f-${colour}`), text([tip + 12, places[i] + 4.5], hasValues ? label : name, `${colour} halo`));
     if (hasValues) all.push(text([chart.width - 4, places[i] + 4.5], epsilonText(value), "ink", "end"));
   }
-  if (guess !== null) all.push(diamond([right, y(guess)], 7, "guess-mark"), text([right - 13, y(guess) - 10], `you: ${guess}`, "ink halo", "end"));
+  if (guess !== null && !(top && guess > top)) all.push(diamond([right, y(guess)], 7, "guess-mark"), text([right - 13, y(guess) - 10], `you: ${guess}`, "ink halo", "end"));
   return isPointed ? [...all, ...readout(chart, racers, steps, cursor, y)] : all;
 }
 
@@ -116,6 +118,11 @@ function readout(chart, racers, steps, cursor, y) {
 export function nearestStep(steps, step) {
   const gaps = steps.map((each) => Math.abs(Math.log(each / step)));
   return gaps.indexOf(Math.min(...gaps));
+}
+
+/** Ticks from 0 at equal distances, with their texts. */
+function evenTicks(last, distance) {
+  return Array.from({length: Math.floor(last / distance) + 1}, (_, i) => [i * distance, integer(i * distance)]);
 }
 
 /** Exponents for the ticks of an axis, at most `most` + 1. */

@@ -18,7 +18,7 @@ from dpsgd_explorer.web.figures import odds
 from dpsgd_explorer.web.figures import recorded_run as run
 from dpsgd_explorer.web.figures.svg import Plot
 from dpsgd_explorer.web.hub.chapters.dp_concepts import tail
-from dpsgd_explorer.web.hub.chapters.privacy_accounting.growth import growth
+from dpsgd_explorer.web.hub.chapters.privacy_accounting.growth import growth, ratio
 from dpsgd_explorer.web.hub.chapters.sgd_basics import figures as descent
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.examples.classic_run import classic_plan
@@ -231,6 +231,10 @@ def test_counting_more_of_what_happens_never_gives_more():
     assert end.composed == gaussian_epsilon(
         delta=1e-5, noise_multiplier=1.1, steps=plan.steps
     )
+    for upper, lower in (("summed", "composed"), ("composed", "sampled")):
+        stated = float(ratio(upper, lower).replace(",", ""))
+        value = getattr(end, upper) / getattr(end, lower)
+        assert stated == pytest.approx(value, rel=0.05)
 
 
 def test_small_batches_spend_less_and_carry_more_noise():

@@ -64,3 +64,10 @@ def test_the_door_leads_to_the_lab_with_the_same_settings():
         assert asked.model_dump() == course.settings
         names = [one.label for one in widget.runners(course)]
         assert [one["label"] for one in sent["curves"]] == names
+
+
+@COURSES
+def test_the_close_up_holds_its_lines(course):
+    for one in widget.runners(course):
+        if one.accountant in widget.CLOSE:
+            assert 0 < max(one.epsilon) <= widget.top(course)

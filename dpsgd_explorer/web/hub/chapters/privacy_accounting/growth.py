@@ -21,6 +21,11 @@ from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.rounding import limit, thousands
 
 LARGE = 1000  # larger ε have no decimals
+#: Shaded gaps between two lines, and their fill.
+GAPS = (
+    ("summed", "composed", "f-wash-good"),
+    ("composed", "sampled", "f-wash-private"),
+)
 
 
 @dataclass(frozen=True)
@@ -133,12 +138,16 @@ def _grow(size: tuple[int, int], *, narrow: bool) -> Markup:
         log_x=True,
         log_y=True,
         left=60,
-        right=16 if narrow else 170,
+        right=68 if narrow else 170,
     )
     decades = range(low, high + 1, 2 if narrow else 1)
     plot.y_axis([(10.0**p, f"{10.0**p:,g}") for p in decades], "ε, log scale")
     ticks = (1, 100, 10_000) if narrow else SHOWN_STEPS
     plot.x_axis([(t, f"{t:,}") for t in ticks], "steps, log scale")
+    for upper, lower, css in GAPS:
+        over = [(p.steps, getattr(p, upper)) for p in points]
+        under = [(p.steps, getattr(p, lower)) for p in reversed(points)]
+        plot.path([*over, *under], f"{css} band", close=True)
     lines = (
         ("summed", "s-twin thin dashed", "twin", "added up"),
         ("composed", "s-good thin", "good", "composed exactly"),
@@ -147,12 +156,32 @@ def _grow(size: tuple[int, int], *, narrow: bool) -> Markup:
     for name, line, words, label in lines:
         curve = [(p.steps, getattr(p, name)) for p in points]
         plot.line(curve, line)
-        point, side = (curve[-1], "start") if not narrow else (curve[-12], "end")
-        shift = (10.0, 4.5) if not narrow else (0.0, -14.0)
-        plot.text(
-            point, label, f"{words} halo", "start" if side == "start" else "end", shift
-        )
+        if narrow:
+            if name == "composed":
+                plot.text(curve[-32], label, f"{words} halo", "start", (4, 20))
+            else:
+                plot.text(curve[-32], label, f"{words} halo", "end", (-4, -8))
+        else:
+            plot.text(curve[-1], label, f"{words} halo", "start", (10, 4.5))
+    for upper, lower, _ in GAPS:
+        start, end = ((total, getattr(points[-1], name)) for name in (upper, lower))
+        middle = (total, math.sqrt(start[1] * end[1]))
+        plot.arrow(start, end, "s-ink thin", "f-ink")
+        words = f"÷ {ratio(upper, lower)}"
+        if narrow:
+            plot.text(middle, words, "strong halo", "start", (9, 5))
+        else:
+            plot.text(middle, words, "strong halo", "end", (-10, 5))
     return plot.svg(
-        "Three rising lines on log scales: adding up is highest, exact composition is "
-        "far lower, and counting the sampling is lowest by orders of magnitude."
+        "Three rising lines on log scales: adding up is highest; exact composition "
+        f"divides it by {ratio('summed', 'composed')}, and counting the sampling "
+        f"divides that by {ratio('composed', 'sampled')}."
     )
+
+
+def ratio(upper: str, lower: str) -> str:
+    """Returns the ratio of two ε after the last step, with two digits."""
+    end = growth((classic_plan().steps,))[0]
+    value = getattr(end, upper) / getattr(end, lower)
+    digits = 1 - math.floor(math.log10(value))
+    return f"{round(value, digits):,.0f}"

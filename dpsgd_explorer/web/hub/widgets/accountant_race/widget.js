@@ -6,7 +6,7 @@ import {player} from "../../../../../static/js/lib/player.js";
 import {Chart, showTable} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const NARROW = 560; // px
+const NARROW = 400; // px
 const LARGE = 100; // larger values of ε are printed without decimals
 
 /** Pure: ε as text, rounded up. */
@@ -18,15 +18,18 @@ export function mount(element, data) {
   let course = data.courses[0];
   let guess = null;
   let shown = 0;
-  const chart = new Chart(part(element, "lines"), {
-    height: (width) => (width < NARROW ? 272 : 340), label: "ε over steps, one line per accountant, both axes logarithmic", draw: () => draw(shown),
-  });
+  const chart = (name, label) => new Chart(part(element, name), {height: (width) => (width < NARROW ? 220 : 300), label, draw: () => draw(shown)});
+  const all = chart("lines", "ε over steps, one line per accountant, both axes logarithmic");
+  const close = chart("close", "Close-up of the accountants near the exact ε, on linear axes");
 
   function draw(index) {
     shown = index;
-    if (!chart.width) return;
-    const {steps, curves} = course;
-    chart.show(marks(chart, {steps, runners: runners(curves, data.looks), reached: index, guess: course === data.courses[0] ? guess : null}));
+    const {steps, curves, top} = course;
+    const view = {steps, reached: index, guess: course === data.courses[0] ? guess : null};
+    const near = curves.filter(({accountant}) => data.close.includes(accountant));
+    if (all.width) all.show(marks(all, {...view, runners: runners(curves, data.looks)}));
+    if (close.width) close.show(marks(close, {...view, runners: runners(near, data.looks), top}));
+    if (!all.width && !close.width) return;
     const words = conclusion(steps, curves, index, {write: printed});
     write(element, "title", words);
     speak(words);

@@ -6,7 +6,7 @@ Misconception: "The smallest ε is the best accountant", and "a larger ε means 
     privacy"
 Content: one run counted step by step by every accountant that applies, each marked
     exact, bound or approximation; the run is equally private each time, and the
-    approximation ends below the truth
+    approximation ends below the truth; a close-up of the three nearest lines
 Source: our accountants, as in the lab; Dong, Roth and Su 2019, arXiv:1905.02383;
     Mironov, Talwar and Zhang 2019, arXiv:1908.10530; Abadi et al. 2016,
     arXiv:1607.00133
@@ -14,6 +14,7 @@ Source: our accountants, as in the lab; Dong, Roth and Su 2019, arXiv:1905.02383
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -34,6 +35,8 @@ from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
 from dpsgd_explorer.web.questions.rounding import limit, thousands
 
 POINTS = 41
+CLOSE = ("exact", "rdp", "gdp")  # lines of the close-up
+HEADROOM = 1.25  # length of the close-up's axis, as a multiple of its largest ε
 LARGE = 100  # larger ε have no decimals
 
 
@@ -105,6 +108,16 @@ def runners(course: Course) -> list[Racer]:
     )
 
 
+def top(course: Course) -> int:
+    """Returns the end of the close-up's axis, which starts at 0."""
+    ends = (
+        _value(racer.epsilon[-1])
+        for racer in runners(course)
+        if racer.accountant in CLOSE
+    )
+    return math.ceil(HEADROOM * max(ends))
+
+
 def said(accountant: str) -> str:
     """Returns the final ε of the chapter's run by an accountant, as text."""
     [end] = [
@@ -121,12 +134,14 @@ def data() -> dict[str, Any]:
     return {
         "delta": small(DELTA),
         "looks": looks(),
+        "close": CLOSE,
         "courses": [
             {
                 "name": course.name,
                 "held": course.counts.held,
                 "query": urlencode(course.settings),
                 "steps": counted(course).steps,
+                "top": top(course),
                 "curves": [
                     racer.model_dump(
                         include={"accountant", "label", "status", "epsilon"}
