@@ -83,7 +83,7 @@ def _records(name: str, cache: Path | None) -> Run:
     """Return every run on one data set, and the number of records per class."""
     with threads(1):
         data = inputs.load("mnist", "scattering_linear", cache)
-        rows = _rows(data.train_targets, KEPT if name == "rare" else 1.0)
+        rows = used_rows(data.train_targets, KEPT if name == "rare" else 1.0)
         counts = torch.bincount(data.train_targets[rows], minlength=CLASSES).tolist()
         runs: Run = {level: {} for level in LEVELS}
         for level, target in LEVELS.items():
@@ -95,7 +95,7 @@ def _records(name: str, cache: Path | None) -> Run:
     return {"records": counts, "runs": runs}
 
 
-def _rows(targets: Tensor, share: float) -> Tensor:
+def used_rows(targets: Tensor, share: float) -> Tensor:
     """Return the indices of the training records, with a share of the rare class."""
     rare = (targets == RARE).nonzero().squeeze(1)
     stays = torch.ones(len(targets), dtype=torch.bool)
@@ -111,12 +111,32 @@ def _run(
     factor: float,
 ) -> Run:
     """Train once and return accuracies, spent ε and clipped shares."""
+    model, run = train(data, rows, target, seed, factor)
+    return run | _tested(model, data)
+
+
+def train(
+    data: inputs.Inputs,
+    rows: Tensor,
+    target: float | None,
+    seed: int,
+    factor: float,
+) -> tuple[nn.Module, Run]:
+    """Train once and return the model, with its spent ε and clipped shares.
+
+    Args:
+        data: The data set.
+        rows: Indices of the training records.
+        target: One of ``LEVELS``: None is ordinary training, 0 clips without noise.
+        seed: Seed of the first parameters, the batches and the noise.
+        factor: Learning rate, as a multiple of the usual one.
+    """
     first = seeded_generator(seed, "initialisation").initial_seed()
     model = models.build("scattering_linear", "mnist", first)
     if target is None:
         batches = PoissonSampler(_plan(rows, 0.0), _coins(seed))
         _learn_plainly(model, data, rows, batches.all_epochs(), factor * PLAIN_RATE)
-        return {"epsilon": None, "clipped": None, **_tested(model, data)}
+        return model, {"epsilon": None, "clipped": None}
     engine = PrivacyEngine(
         model,
         plan=_plan(rows, target),
@@ -127,7 +147,7 @@ def _run(
     )
     clipped = _learn_privately(model, data, rows, engine, factor * PRIVATE_RATE)
     spent = engine.get_epsilon() if target else None
-    return {"epsilon": spent, "clipped": clipped, **_tested(model, data)}
+    return model, {"epsilon": spent, "clipped": clipped}
 
 
 def _plan(rows: Tensor, target: float) -> Plan:

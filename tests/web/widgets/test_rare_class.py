@@ -92,3 +92,18 @@ def test_without_script_a_table_has_every_mean_that_the_script_shows():
         assert len(row) == len(head)
         percents = [100 * mean for mean in means]
         assert list(map(float, row[1:])) == pytest.approx(percents, abs=0.0501)
+
+
+@LEVELS
+def test_the_misread_pictures_are_those_of_the_recorded_runs(place, level):
+    """Recorded apart: as many are misread as the run with the same seed counted."""
+    one, label = readings.misread(), readings.rare_digit()
+    seed = stored()["seeds"].index(one["seed"])
+    share = runs("rare", level)[seed]["by_class"][label]
+    assert one["misread"][level] == round((1 - share) * one["records"])
+    shown = widget.data()["levels"][place]
+    assert f" {one['misread'][level]} of all {one['records']} " in shown["misread"]
+    for picture, answer in zip(one["pictures"], shown["answers"], strict=True):
+        assert len(picture["shades"]) == 28 * 28
+        if level in (readings.ORDINARY, readings.LEAST):
+            assert (answer == label) == (level == readings.ORDINARY)

@@ -1,12 +1,10 @@
 /** Membership game: the visitor and an attacker guess for ten records whether each was in the training set. */
 
 import {Chart, circles, line, rule, showTable, text} from "../../../../../static/js/lib/svg.js";
+import {greyPicture} from "../../../../../static/js/widgets/common/grey.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, verdict, words} from "./game.js";
-
-const SIDE = 28;
-const WHITE = 15; // largest hexadecimal digit; each pixel is one digit
 
 export function mount(element, data) {
   const speak = speaker(element);
@@ -22,7 +20,7 @@ export function mount(element, data) {
     const model = data.models[state.place];
     const played = rounds(game, data.joined, model);
     const record = inView(game);
-    showPicture(part(element, "picture"), data.pictures[record], `A handwritten ${data.labels[record]}`);
+    part(element, "picture").replaceChildren(greyPicture(data.pictures[record], `A handwritten ${data.labels[record]}`));
     write(element, "question", words(game, data, model));
     write(element, "title", standing(played, data.rounds), [[`you ${score(played).you}`, "ink"], [`the attacker ${score(played).attacker}`, "attack"]]);
     write(element, "limit", limits(played, data, model));
@@ -51,19 +49,6 @@ export function mount(element, data) {
     });
   }
   draw();
-}
-
-function showPicture(place, shades, label) {
-  const canvas = Object.assign(document.createElement("canvas"), {width: SIDE, height: SIDE});
-  canvas.setAttribute("role", "img");
-  const image = new ImageData(SIDE, SIDE);
-  for (let i = 0; i < shades.length; i++) {
-    const grey = (255 * parseInt(shades[i], 16)) / WHITE;
-    image.data.set([grey, grey, grey, 255], 4 * i);
-  }
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  canvas.setAttribute("aria-label", label);
-  place.replaceChildren(canvas);
 }
 
 /** Two strips of the attacker's own models on a logistic axis, and the attacked model as a line through both. */

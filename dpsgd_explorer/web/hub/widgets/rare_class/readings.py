@@ -17,6 +17,8 @@ from dpsgd_explorer.web.figures.svg import Picture, Plot, Point
 from dpsgd_explorer.web.recorded.files import recording
 
 stored = partial(recording, "fairness/mnist")
+#: Test pictures of one run per level, recorded by ``tools/record/misread.py``.
+misread = partial(recording, "fairness/misread")
 ORDINARY, CLIPPED = "ordinary", "clipped only"
 LEAST = "ε = 1"
 USUAL = "1"  # factor of the learning rate

@@ -1,9 +1,10 @@
 /** Recorded accuracy of each digit at one level of privacy, with one rare digit: its gap to the average. */
 
 import {Chart, circles, diamond, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {greyPicture} from "../../../../../static/js/widgets/common/grey.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const ROW = 19; // px
+const ROW = 16; // px
 const TOP = 24; // px, for the label of the average
 const FOOT = 44; // px, for the axis
 const TICK = 10; // percent
@@ -30,13 +31,25 @@ export function mount(element, data) {
     height: TOP + count * ROW + FOOT, label: "Right predictions of each digit in percent, with the seeds, and a line at the average", draw: () => draw(),
   });
 
+  const answers = data.pictures.map((shades) => {
+    const answer = document.createElement("b");
+    const item = document.createElement("li");
+    item.append(greyPicture(shades, `A handwritten ${data.rare}`), "read as ", answer);
+    part(element, "pictures").append(item);
+    return answer;
+  });
+
   function draw() {
-    if (!chart.width) return;
-    chart.show(dots(chart, data, level, level === data.levels[data.first] ? guesses : []));
+    if (chart.width) chart.show(dots(chart, data, level, level === data.levels[data.first] ? guesses : []));
+    for (const [i, answer] of answers.entries()) {
+      answer.textContent = level.answers[i];
+      answer.className = level.answers[i] === data.rare ? "said-ink" : "said-attack";
+    }
+    write(element, "misread", level.misread);
     write(element, "title", level.conclusion);
     write(element, "sub", data.settings);
     write(element, "change", level.change);
-    speak(`${level.conclusion}. ${level.change}`);
+    speak(`${level.conclusion}. ${level.misread}. ${level.change}`);
   }
   for (const [i, input] of element.querySelectorAll("[data-level]").entries()) {
     input.addEventListener("change", () => {

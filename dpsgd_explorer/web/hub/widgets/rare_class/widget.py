@@ -6,9 +6,10 @@ Misconception: "Half a point of accuracy on average is half a point for everyone
     "clipping must cost the rare class"
 Content: one digit of ten made rare: the accuracy of each digit next to the average
     without privacy, clipped only, at ε = 3 and 1, each at the rate tuned on average,
-    and the same digit when frequent
-Source: our own recorded runs (`tools/record/fairness.py`); Bagdasaryan, Poursaeed and
-    Shmatikov 2019, arXiv:1905.12101
+    and the same digit when frequent; four of its test pictures that only privacy
+    misreads, with the answer of each level
+Source: our own recorded runs (`tools/record/fairness.py`, `misread.py`); Bagdasaryan,
+    Poursaeed and Shmatikov 2019, arXiv:1905.12101
 """
 
 from __future__ import annotations
@@ -72,6 +73,18 @@ def change(level: str) -> str:
     )
 
 
+def misread(level: str) -> str:
+    """Returns a sentence about the shown pictures and all test pictures, one run."""
+    run = readings.misread()
+    answers = [picture["answers"][level] for picture in run["pictures"]]
+    wrong = sum(answer != readings.rare_digit() for answer in answers)
+    return (
+        f"{wrong or 'None'} of these {len(answers)} misread, and "
+        f"{run['misread'][level]} of all {run['records']} "
+        f"{readings.rare_digit()}s (seed {run['seed']})"
+    )
+
+
 def settings() -> str:
     """Returns the shared settings of all runs, in words."""
     runs = readings.stored()
@@ -97,11 +110,16 @@ def data() -> dict[str, Any]:
             f"the same {label} with {readings.record_count('whole'):,} pictures"
         ),
         "first": levels.index(readings.LEAST),
+        "pictures": [one["shades"] for one in readings.misread()["pictures"]],
         "levels": [
             {
                 "name": name(level),
                 "conclusion": conclusion(level),
                 "change": change(level),
+                "misread": misread(level),
+                "answers": [
+                    one["answers"][level] for one in readings.misread()["pictures"]
+                ],
                 "average": _reading(_shares("rare", level, None)),
                 "digits": [
                     _reading(_shares("rare", level, digit)) for digit in CLASSES
@@ -162,5 +180,5 @@ WIDGET = Widget(
     data=data,
     controls={"level": "Operation, by its position"},
     starts={"level": (Choices(places(), by_place=False),)},
-    helpers={"table": table},
+    helpers={"table": table, "least": lambda: readings.LEAST},
 )
