@@ -15,6 +15,7 @@
 | ``DPSGD_RUN_COST`` | 2e13 | maximum multiply-adds of one run |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_PUBLIC_URL`` | none | address of this site, for previews of links to it |
+| ``DPSGD_LANGUAGE`` | ``en`` | language of the pages, where a catalogue is installed |
 | ``DPSGD_FRONT`` | ``none`` | ``nginx``: one is started, for slow clients |
 | ``DPSGD_ALLOW_DIRECT`` | 0 | 1: clients in a network need no nginx; see ``HOST`` |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy sets X-Forwarded-* headers |
@@ -56,6 +57,8 @@ from dpsgd_explorer.operation import Operation, with_secrets
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, VARIABLE, Quotas
 from dpsgd_explorer.validation import one_of
 
+#: Contains one catalogue <language>.po per translation, see docs/maintainers.
+LANGUAGES_DIR = Path(__file__).parent / "languages"
 #: Choices of the kernels of a run, see ``training.cpu.kernels``.
 KERNELS = ("exact", "fast", "off")
 #: Programs that accept connections in front of the web server.
@@ -142,6 +145,7 @@ class Settings:
     run_cost: float = 2e13
     hosts: tuple[str, ...] = ()
     public_url: str = ""
+    language: str = "en"
     front: str = "none"
     allows_direct: bool = False
     is_behind_proxy: bool = False
@@ -239,6 +243,7 @@ class Settings:
             public_url=public_url(
                 "DPSGD_PUBLIC_URL", values.get("DPSGD_PUBLIC_URL", "")
             ),
+            language=_one_of(values, "DPSGD_LANGUAGE", languages(), cls.language),
             front=front,
             allows_direct=_one_of(values, "DPSGD_ALLOW_DIRECT", "01", "0") == "1",
             is_behind_proxy=bool(operation.trusted_proxies)
@@ -271,6 +276,7 @@ class Settings:
             "DPSGD_RUN_COST": str(self.run_cost),
             "DPSGD_HOSTS": ",".join(self.hosts),
             "DPSGD_PUBLIC_URL": self.public_url,
+            "DPSGD_LANGUAGE": self.language,
             "DPSGD_FRONT": self.front,
             "DPSGD_ALLOW_DIRECT": str(int(self.allows_direct)),
             "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
@@ -283,6 +289,14 @@ class Settings:
             **self.operation.to_environment(),
             **dict(self.own_quotas),
         }
+
+
+def languages() -> list[str]:
+    """Returns English and the languages that have a catalogue."""
+    return [
+        Settings.language,
+        *sorted(file.stem for file in LANGUAGES_DIR.glob("*.po")),
+    ]
 
 
 def _create_folder(folder: Path) -> None:

@@ -12,7 +12,11 @@ from tests.keys import private_pem
 TOKEN = "k7Zp-2vQx9_LmN4tR8wA"
 
 
-def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path):
+def test_settings_are_the_same_in_a_process_that_gets_their_environment(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("dpsgd_explorer.settings.LANGUAGES_DIR", tmp_path)
+    (tmp_path / "de.po").touch()
     settings = Settings.from_environment(
         {
             "DPSGD_INSTANCE_DIR": str(tmp_path / "here"),
@@ -28,6 +32,7 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_RUN_COST": "1e12",
             "DPSGD_HOSTS": "dp.example.org,[fd00::1]",
             "DPSGD_PUBLIC_URL": "https://dp.example.org",
+            "DPSGD_LANGUAGE": "de",
             "DPSGD_FRONT": "nginx",
             "DPSGD_ALLOW_DIRECT": "1",
             "DPSGD_BEHIND_PROXY": "1",

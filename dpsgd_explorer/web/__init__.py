@@ -15,7 +15,7 @@ from dpsgd_explorer.runs.feed import Hub
 from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.settings import LANGUAGES_DIR, Settings
 from dpsgd_explorer.signatures import SigningKeys
 from dpsgd_explorer.web.api import events as events_api
 from dpsgd_explorer.web.api import exports
@@ -57,6 +57,7 @@ from dpsgd_explorer.web.pages import runs as runs_pages
 from dpsgd_explorer.web.run_views.registry import register_views
 from dpsgd_explorer.web.teach import pages as teach_pages
 from dpsgd_explorer.web.teach import timed_class
+from dpsgd_explorer.web.texts.catalogue import Catalogue, translate
 
 PAGES = (
     home,
@@ -119,6 +120,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.undefined = StrictUndefined  # a misspelt name is an error
+    if settings.language != Settings.language:
+        file = LANGUAGES_DIR / f"{settings.language}.po"
+        translate(app, Catalogue.read(file))
     compact = {"sort_keys": True, "separators": (",", ":")}
     app.jinja_env.policies["json.dumps_kwargs"] = compact
     app.extensions |= open_services(settings)
@@ -127,6 +131,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     )
     app.jinja_env.globals |= {
         "site": site,
+        "language": settings.language,
         "public_url": settings.public_url,
         "static_url": published.url,
         "module_script": published.module_script,

@@ -5,7 +5,15 @@ from __future__ import annotations
 import http
 import re
 
-from flask import Flask, Response, jsonify, make_response, render_template, request
+from flask import (
+    Flask,
+    Response,
+    current_app,
+    jsonify,
+    make_response,
+    render_template,
+    request,
+)
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from dpsgd_explorer.errors import (
@@ -83,7 +91,9 @@ def error_reply(status: int, code: str, message: str, **details: object) -> Resp
         response = make_response(page)
     else:
         present = {name: value for name, value in details.items() if value}
-        response = jsonify(error={"code": code, "message": message, **present})
+        error = {"code": code, "message": message, **present}
+        catalogue = current_app.extensions.get("catalogue")
+        response = jsonify(error=catalogue.data(error) if catalogue else error)
     response.status_code = status
     if details.get("retry_after"):
         response.headers["Retry-After"] = str(details["retry_after"])
