@@ -18,6 +18,7 @@ from dpsgd_explorer.accounting.core.gaussian import (
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.core.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.phase import AllocationPhase
 from dpsgd_explorer.accounting.correlated.strategies import (
     ToeplitzStrategy,
     banded_strategy,
@@ -75,6 +76,7 @@ __all__ = [
     "NAMES",
     "SAMPLINGS",
     "Accountant",
+    "AllocationPhase",
     "Answer",
     "FilteredRun",
     "Interval",

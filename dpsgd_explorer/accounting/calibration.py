@@ -7,6 +7,7 @@ Each function solves for one run with constant settings, alone or after other ph
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
@@ -14,6 +15,7 @@ from dpsgd_explorer.accounting.core.initial_guesses import rate_guess
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.root_finding import most_steps
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.target import Target
 
@@ -129,7 +131,7 @@ def scale_for(
 
     def scaled(phase: Phase, factor: float) -> Phase:
         noise = min(phase.noise_multiplier * factor, MAX_NOISE_MULTIPLIER)
-        return Phase(phase.sample_rate, noise, phase.steps)
+        return replace(phase, noise_multiplier=noise)
 
     return target.least(lambda x: [*before, *(scaled(phase, x) for phase in phases)])
 
@@ -201,6 +203,20 @@ def steps_for(
         )
 
     return target.search(find, lambda x, y: target.spent(x, phases, done + y))
+
+
+def allocated_steps(target: Target, phases: Sequence[Phase], slots: int) -> int:
+    """Returns the largest number of steps of random allocation that meets a target.
+
+    Args:
+        target: The target.
+        phases: Phases of random allocation.
+        slots: Steps of an epoch, with which the search starts.
+    """
+    total = sum(phase.steps for phase in phases)
+    coarse, fine = ExactAccountant(1), ExactAccountant(2)
+    near = most_steps(lambda x: target.log_excess(coarse, phases, x), slots, total)
+    return most_steps(lambda x: target.log_excess(fine, phases, x), near + 1, total)
 
 
 def sample_rate(

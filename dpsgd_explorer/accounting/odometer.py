@@ -3,6 +3,7 @@
 | mechanism | as a phase |
 |---|---|
 | DP-SGD | steps of its sample rate and noise multiplier |
+| DP-SGD with random allocation | steps of its slots and noise multiplier |
 | a Gaussian query | one step on all records |
 | SSP, AdaSSP: several Gaussians | one step on all records for each |
 
@@ -26,6 +27,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import (
+    AllocationPhase,
+    is_continued_by,
+    phase_of,
+)
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import (
     all_answers,
@@ -34,13 +40,14 @@ from dpsgd_explorer.accounting.queries import (
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
+from dpsgd_explorer.accounting.sampling_schemes import RANDOM_ALLOCATION
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 
 #: Version of the stored JSON.
 VERSION = 1
 DP_SGD, GAUSSIAN = "dp_sgd", "gaussian"
-MECHANISMS = (DP_SGD, GAUSSIAN)
+MECHANISMS = (DP_SGD, GAUSSIAN, RANDOM_ALLOCATION)
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,7 @@ class Entry:
         phase: Steps of the mechanism, as an accountant counts them.
 
     Raises:
-        AccountingError: the mechanism is unknown, or a Gaussian query has a sample rate
-            below 1.
+        AccountingError: the mechanism is unknown, or is not that of the phase.
     """
 
     label: str
@@ -68,6 +74,10 @@ class Entry:
         if self.mechanism == GAUSSIAN and self.phase.sample_rate != 1:
             rule = "1 for a Gaussian query"
             validation.refuse("sample_rate", rule, self.phase.sample_rate)
+        has_slots = isinstance(self.phase, AllocationPhase)
+        if has_slots != (self.mechanism == RANDOM_ALLOCATION):
+            rule = f"{RANDOM_ALLOCATION!r} for a phase with slots, and only for it"
+            validation.refuse("mechanism", rule, self.mechanism)
 
 
 class Odometer:
@@ -109,6 +119,40 @@ class Odometer:
         """Adds steps of DP-SGD."""
         self._add(Entry(label, DP_SGD, Phase(sample_rate, noise_multiplier, steps)))
 
+    def add_random_allocation(
+        self,
+        slots: int,
+        noise_multiplier: float,
+        steps: int,
+        label: str = "DP-SGD",
+    ) -> None:
+        """Adds steps of DP-SGD with random allocation.
+
+        The steps begin with an epoch; the last epoch may be incomplete.
+
+        >>> ledger = Odometer()
+        >>> ledger.add_random_allocation(100, 1.1, 1000)
+        >>> ledger.add_gaussian(10.0)
+        >>> round(ledger.epsilon(1e-5), 3)
+        1.486
+
+        Args:
+            slots: Steps of an epoch t; each record draws one of them per epoch.
+            noise_multiplier: Noise std over the sensitivity.
+            steps: Number of steps.
+            label: Name for display.
+        """
+        phase = AllocationPhase(
+            slots=slots, noise_multiplier=noise_multiplier, steps=steps
+        )
+        self.add_steps(phase, label)
+
+    def add_steps(self, phase: Phase, label: str = "DP-SGD") -> None:
+        """Adds steps of DP-SGD with the sampling of a phase."""
+        has_slots = isinstance(phase, AllocationPhase)
+        mechanism = RANDOM_ALLOCATION if has_slots else DP_SGD
+        self._add(Entry(label, mechanism, phase))
+
     def add_gaussian(self, noise_multiplier: float, label: str = "query") -> None:
         """Adds one Gaussian query of all records.
 
@@ -126,14 +170,11 @@ class Odometer:
     def _add(self, entry: Entry) -> None:
         if self.entries:
             last = self.entries[-1]
-            again = replace(last.phase, steps=entry.phase.steps)
-            if (last.label, last.mechanism, again) == (
-                entry.label,
-                entry.mechanism,
-                entry.phase,
-            ):
+            is_alike = (last.label, last.mechanism) == (entry.label, entry.mechanism)
+            if is_alike and is_continued_by(last.phase, entry.phase):
                 total = last.phase.steps + entry.phase.steps
-                self.entries[-1] = replace(last, phase=replace(again, steps=total))
+                further = replace(entry.phase, steps=total)
+                self.entries[-1] = replace(last, phase=further)
                 return
         self.entries.append(entry)
 
@@ -338,7 +379,7 @@ class Odometer:
                 raise KeyError(*unknown)
             return cls(
                 [
-                    Entry(**{**entry, "phase": Phase(**entry["phase"])})
+                    Entry(**{**entry, "phase": phase_of(entry["phase"])})
                     for entry in data["entries"]
                 ]
             )

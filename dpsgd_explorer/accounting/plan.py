@@ -16,19 +16,24 @@ from dpsgd_explorer.accounting import calibration, queries
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
+from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.registry import accountant_for, deciding_name
+from dpsgd_explorer.accounting.sampling_schemes import POISSON, RANDOM_ALLOCATION
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.validation import shown
+
+#: Sampling schemes of plans.
+SAMPLINGS_OF_PLANS = (POISSON, RANDOM_ALLOCATION)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Settings of a run that decide its ε, checked on creation.
 
-    ε is computed for Poisson sampling, and for adding or removing one record.
+    ε is computed for adding or removing one record.
 
     >>> plan = Plan.create(
     ...     sample_size=60_000,
@@ -40,16 +45,32 @@ class Plan:
     >>> plan.steps, round(plan.noise_multiplier, 4), round(plan.epsilon(), 4)
     (1000, 1.029, 2.0)
 
+    With random allocation, each record is used once per epoch, in a random step:
+
+    >>> plan = Plan.create(
+    ...     sample_size=60_000,
+    ...     expected_batch_size=600,
+    ...     epochs=10,
+    ...     noise_multiplier=1.029,
+    ...     delta=1e-6,
+    ...     sampling="random_allocation",
+    ... )
+    >>> plan.slots, plan.steps, round(plan.epsilon(), 3)
+    (100, 1000, 1.905)
+
     Attributes:
         sample_size: Records to learn from, N.
-        expected_batch_size: Mean records per step, the divisor of the noisy sum.
+        expected_batch_size: Mean records per step.  Random allocation has a mean of at
+            most this number, ``mean_batch_size``.
         steps: Updates of the model, T.
         noise_multiplier: Noise std over the clipping bound, σ; 0 is not private.
         delta: Below 1/N.
         accountant: Name in ACCOUNTANTS, or "all": the exact accountant decides, and ε
             by every accountant is reported.
         noise_schedule: Factor of the noise multiplier at each step, 1 at the first
-            step; None means 1 at all steps.
+            step; None means 1 at all steps.  With random allocation, the noise changes
+            only between epochs.
+        sampling: "poisson" or "random_allocation".
 
     Raises:
         ConfigError: names the attribute that is outside its domain.
@@ -62,6 +83,7 @@ class Plan:
     delta: float
     accountant: str = "exact"
     noise_schedule: Schedule | None = None
+    sampling: str = POISSON
 
     def __post_init__(self) -> None:
         with config_errors():
@@ -78,7 +100,8 @@ class Plan:
             if self.delta >= 1 / self.sample_size:
                 rule = f"below 1/N = 1/{self.sample_size}"
                 validation.refuse("delta", rule, self.delta)
-            whole_run = [Phase(self.sample_rate, 1.0, 1)]
+            validation.one_of("sampling", self.sampling, SAMPLINGS_OF_PLANS)
+            whole_run = [phase_with(self.sample_rate, 1.0, 1, self.slots)]
             if reason := accountant_for(self.accountant).why_not(whole_run):
                 raise AccountingError(reason, field="accountant")
             _ = self.phases  # raises if scheduled noise is outside its domain
@@ -96,6 +119,7 @@ class Plan:
         target_epsilon: float | None = None,
         accountant: str = "exact",
         noise_schedule: Schedule | None = None,
+        sampling: str = POISSON,
     ) -> Self:
         """Returns the plan, with steps from epochs and noise from a target.
 
@@ -105,12 +129,14 @@ class Plan:
             delta: Below 1/N.
             steps: Updates of the model.
             epochs: Passes over the data, in place of steps:
-                steps = ceil(epochs N / expected_batch_size).
+                steps = ceil(epochs N / expected_batch_size), or ceil(epochs slots) with
+                random allocation.
             noise_multiplier: Noise std over the clipping bound; 0 is not private.
             target_epsilon: Largest ε of all steps, in place of the noise multiplier.
             accountant: Name in ACCOUNTANTS.
             noise_schedule: Factors of the noise multiplier; a target is met by all
                 steps together.
+            sampling: "poisson" or "random_allocation".
 
         Raises:
             ConfigError: names the argument that is outside its domain, missing, or one
@@ -122,13 +148,16 @@ class Plan:
             _check_one_of(
                 noise_multiplier=noise_multiplier, target_epsilon=target_epsilon
             )
+            validation.one_of("sampling", sampling, SAMPLINGS_OF_PLANS)
+            slots = slots_of(sample_size, batch, sampling)
             if epochs is not None:
-                steps = steps_of(epochs, sample_size, batch)
+                sizes = (sample_size, batch) if slots is None else (slots, 1)
+                steps = steps_of(epochs, *sizes)
             if target_epsilon is not None:
                 steps = validation.steps(steps, least=1)
                 target = Target.of(target_epsilon, delta, accountant, ADD_OR_REMOVE_ONE)
                 noise_multiplier = noise_within(
-                    target, batch / sample_size, steps, noise_schedule
+                    target, batch / sample_size, steps, noise_schedule, slots
                 )
             return cls(
                 sample_size=sample_size,
@@ -138,15 +167,17 @@ class Plan:
                 delta=delta,
                 accountant=accountant,
                 noise_schedule=noise_schedule,
+                sampling=sampling,
             )
 
     @cached_property
     def phases(self) -> list[Phase]:
         """Phases of the run: consecutive steps with equal noise form one phase."""
+        setting = (self.sample_rate, self.noise_multiplier)
         if self.noise_schedule is None:
-            return [Phase(self.sample_rate, self.noise_multiplier, self.steps)]
+            return [phase_with(*setting, self.steps, self.slots)]
         factors = _factors(self.noise_schedule, self.steps)
-        return scheduled_phases(self.sample_rate, self.noise_multiplier, factors)
+        return scheduled_phases(*setting, factors, self.slots)
 
     def noise_multiplier_at(self, step: int) -> float:
         """Returns the noise multiplier of a planned step, 0, 1, ..."""
@@ -156,8 +187,23 @@ class Plan:
 
     @property
     def sample_rate(self) -> float:
-        """Inclusion probability of each record in each step, q = batch / N."""
+        """Probability of a record to be used in a step: batch / N, or 1 / slots."""
+        if self.slots is not None:
+            return 1 / self.slots
         return self.expected_batch_size / self.sample_size
+
+    @cached_property
+    def slots(self) -> int | None:
+        """Steps of an epoch of random allocation, ceil(N / batch), else None."""
+        sizes = (self.sample_size, self.expected_batch_size)
+        return slots_of(*sizes, self.sampling)
+
+    @property
+    def mean_batch_size(self) -> float:
+        """Mean records per step, the divisor of the noisy sum; N / slots with slots."""
+        if self.slots is not None:
+            return self.sample_size / self.slots
+        return float(self.expected_batch_size)
 
     @property
     def deciding_accountant(self) -> str:
@@ -192,7 +238,7 @@ class Plan:
         return [spent if step == most else min(value, spent) for step, value in values]
 
     def _curve(self, steps: Sequence[int]) -> list[float]:
-        if self.noise_schedule is not None:
+        if self.noise_schedule is not None or self.slots is not None:
             accountant = accountant_for(self.accountant)
             counts = validation.all_steps(steps)
             spent = accountant.epsilons(self.phases, counts, self.delta)
@@ -208,6 +254,8 @@ class Plan:
     def steps_within(self, epsilon: float) -> int:
         """Returns the largest number of the plan's steps that spends at most ε."""
         target = validation.target_epsilon(epsilon, "epsilon")
+        if self.slots is not None:
+            return self._steps_of_epochs_within(target, self.slots)
         if self.noise_schedule is not None:
             return bisect_right(range(1, self.steps + 1), target, key=self.epsilon)
         return calibration.steps(
@@ -218,6 +266,20 @@ class Plan:
             accountant=self.accountant,
             most=self.steps,
         )
+
+    def _steps_of_epochs_within(self, target: float, slots: int) -> int:
+        """Returns the largest number of steps that a search proves to be within ε."""
+        if self.epsilon() <= target:
+            return self.steps
+        spent = Target.of(target, self.delta, self.accountant, ADD_OR_REMOVE_ONE)
+        return calibration.allocated_steps(spent, self.phases, slots)
+
+
+def slots_of(sample_size: int, expected_batch_size: int, sampling: str) -> int | None:
+    """Returns ceil(N / batch), the slots of random allocation; otherwise None."""
+    if sampling != RANDOM_ALLOCATION:
+        return None
+    return -(-sample_size // expected_batch_size)
 
 
 def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
@@ -239,13 +301,19 @@ def _factors(schedule: Schedule, steps: int) -> list[float]:
 
 
 def noise_within(
-    target: Target, sample_rate: float, steps: int, schedule: Schedule | None
+    target: Target,
+    sample_rate: float,
+    steps: int,
+    schedule: Schedule | None,
+    slots: int | None = None,
 ) -> float:
     """Returns the least noise multiplier of the first step that meets the target."""
-    if schedule is None:
+    if schedule is None and slots is None:
         return calibration.noise_for(target, sample_rate, steps)
-    phases = scheduled_phases(sample_rate, 1.0, _factors(schedule, steps))
-    return calibration.scale_for(target, phases)
+    factors = [1.0] * steps if schedule is None else _factors(schedule, steps)
+    return calibration.scale_for(
+        target, scheduled_phases(sample_rate, 1.0, factors, slots)
+    )
 
 
 def _sizes(sample_size: int, expected_batch_size: int) -> tuple[int, int]:

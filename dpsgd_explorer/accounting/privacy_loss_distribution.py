@@ -18,6 +18,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import has_slots
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.rdp.curve import read_json
@@ -111,7 +112,8 @@ class PrivacyLossDistribution:
         all_bounds = exact.directed_deltas(phases, losses.tolist(), relation)
         curves = [np.minimum(upper, 1.0) for _, upper in all_bounds]
         has_gap = any(_has_gap(*bounds) for bounds in all_bounds)
-        if has_gap and 1 < total <= MAX_SINGLE_STEPS:
+        is_divisible = not has_slots(phases)  # into independent steps
+        if has_gap and is_divisible and 1 < total <= MAX_SINGLE_STEPS:
             composed = cls._step_by_step(phases, relation, width)
             pairs = zip(curves, composed.directions, strict=True)
             curves = [np.minimum(curve, x.deltas(losses)) for curve, x in pairs]

@@ -22,6 +22,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 
 POISSON, FULL_BATCH, FIXED_SIZE = "poisson", "full_batch", "fixed_size"
 TRUNCATED_POISSON, SHUFFLED = "truncated_poisson", "shuffled"
+RANDOM_ALLOCATION = "random_allocation"
 SAMPLINGS = (POISSON, FULL_BATCH, FIXED_SIZE, TRUNCATED_POISSON, SHUFFLED)
 SHUFFLED_REASON = (
     "sampling must draw each batch independently, got 'shuffled': no accountant here "

@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any
 
-from dpsgd_explorer.accounting.core.phase import Phase
-from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.accounting.core.phase import Phase, phase_with
+from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.validation import positive, whole
 
 #: Step (0 for the first) -> factor of its noise multiplier or of its bound.
@@ -217,7 +217,10 @@ NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
 
 
 def scheduled_phases(
-    sample_rate: float, noise_multiplier: float, factors: Sequence[float]
+    sample_rate: float,
+    noise_multiplier: float,
+    factors: Sequence[float],
+    slots: int | None = None,
 ) -> list[Phase]:
     """Returns the phases of a run in order: consecutive steps with equal noise.
 
@@ -228,12 +231,30 @@ def scheduled_phases(
         sample_rate: Inclusion probability of each record in each step.
         noise_multiplier: Noise multiplier at factor 1.
         factors: Factor of each step.
+        slots: Steps of an epoch of random allocation; None for Poisson sampling.
+
+    Raises:
+        AccountingError: the noise changes within an epoch of random allocation.
     """
+    if slots is not None:
+        _require_equal_within_epochs(factors, slots)
     rounded = _rounded_down(factors) if len(set(factors)) > MAX_PHASES else factors
     return [
-        Phase(sample_rate, noise_multiplier * factor, len(list(steps)))
+        phase_with(sample_rate, noise_multiplier * factor, len(list(steps)), slots)
         for factor, steps in groupby(rounded)
     ]
+
+
+def _require_equal_within_epochs(factors: Sequence[float], slots: int) -> None:
+    """Raises AccountingError if a factor differs from the first of its epoch."""
+    for step, factor in enumerate(factors):
+        if factor != factors[step - step % slots]:
+            raise AccountingError(
+                "noise_schedule must change the noise only between epochs of random "
+                f"allocation, every {slots} steps, got a change at step {step}. Use "
+                f"Stairs(every={slots}) or another multiple of {slots}.",
+                field="noise_schedule",
+            )
 
 
 def _above_zero(name: str, value: object) -> int | float:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.core.phase import first_steps, joined
+from dpsgd_explorer.accounting.core.phase import first_steps, joined, phase_with
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
@@ -82,7 +82,8 @@ class Spending:
         if not self._filtered or not self._begin:
             return plan.phases
         further = plan.steps - self._begin
-        return [*self._done, Phase(plan.sample_rate, plan.noise_multiplier, further)]
+        setting = (plan.sample_rate, plan.noise_multiplier)
+        return [*self._done, phase_with(*setting, further, plan.slots)]
 
     def epsilons(self, steps: Iterable[int]) -> dict[int, float | None]:
         """Returns ε after each number of steps; None where it is infinite."""

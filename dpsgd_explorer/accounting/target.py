@@ -10,6 +10,7 @@ from typing import TypeVar
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.phase import has_slots
 from dpsgd_explorer.accounting.core.root_finding import (
     SLOW_ROOT_TOLERANCE,
     least_noise,
@@ -20,6 +21,9 @@ from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.accounting.registry import accountant_and_relation
 from dpsgd_explorer.errors import AccountingError
 
+#: Tolerance of the log of the noise with random allocation, where an evaluation takes
+#: a second.
+ALLOCATION_TOLERANCE = 1e-6
 Setting = TypeVar("Setting", int, float)
 
 
@@ -97,11 +101,33 @@ class Target:
         def find(searcher: Accountant) -> float:
             return self.least_by(searcher, phases, start, steepness)
 
-        value = self.search(find, lambda x, y: self.spent(x, phases(y)))
+        if has_slots(phases(start)):
+            value = self._least_allocated(phases, find(self.searchers()[0]))
+        else:
+            value = self.search(find, lambda x, y: self.spent(x, phases(y)))
         if math.isinf(value):
             nearest = self.spent(self.accountant, phases(MAX_NOISE_MULTIPLIER))
             raise unreachable(self.given, nearest, setting)
         return value
+
+    def _least_allocated(
+        self, phases: Callable[[float], list[Phase]], start: float
+    ) -> float:
+        """Returns the least value for random allocation; infinity if none is enough.
+
+        Args:
+            phases: As for ``least``.
+            start: The least value by the bounds on a coarse grid.
+        """
+        if math.isinf(start):
+            start = MAX_NOISE_MULTIPLIER
+        return least_noise(
+            lambda x: relative_excess(
+                self.spent(self.accountant, phases(x)), self.epsilon
+            ),
+            start,
+            ALLOCATION_TOLERANCE,
+        )
 
     def searchers(self) -> tuple[Accountant, ...]:
         """Returns the accountants of a search; the last one confirms the result."""

@@ -151,9 +151,7 @@ class AccountedEngine:
         odometer = Odometer()
         for phase in self.phases():
             if phase.steps:
-                odometer.add_dp_sgd(
-                    phase.sample_rate, phase.noise_multiplier, phase.steps
-                )
+                odometer.add_steps(phase)
         return odometer
 
     def phases(self) -> list[Phase]:

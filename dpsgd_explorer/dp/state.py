@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
+from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.canaries.gradients import UNIT
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY
@@ -371,12 +372,20 @@ class EngineState:
         """Returns the JSON values that are equal in all states of one run."""
         return {
             "version": STATE_VERSION,
-            "plan": dataclasses.asdict(self.plan),
+            "plan": _plan_data(self.plan),
             "options": self.options.as_data(),
             "audit": 0 if self.canaries is None else self.canaries.count,
             "earlier": phases.as_data(earlier),
             **({} if self.users is None else {"users": self.users.code}),
         }
+
+
+def _plan_data(plan: Plan) -> dict[str, Any]:
+    """Returns the plan as JSON values; states without "sampling" used Poisson."""
+    data = dataclasses.asdict(plan)
+    if plan.sampling == POISSON:
+        del data["sampling"]
+    return data
 
 
 def new_state(config: Config, earlier: EngineState | None = None) -> EngineState:

@@ -31,7 +31,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase import Phase
+from dpsgd_explorer.accounting.core.phase import Phase, require_poisson
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.schedules import MAX_PHASES
@@ -156,6 +156,7 @@ def audit(
     Raises:
         AccountingError: a number is outside its domain.
     """
+    require_poisson([*phases, *(promised or ())], "an audit with canaries")
     delta = validation.delta(delta)
     confidence = validation.share("confidence", confidence)
     done = [phase for phase in phases if phase.steps]

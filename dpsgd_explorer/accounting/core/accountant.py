@@ -18,7 +18,12 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
+from dpsgd_explorer.accounting.core.phase import (
+    Phase,
+    StepCounts,
+    allocation_reason,
+    require_poisson,
+)
 from dpsgd_explorer.accounting.core.trade_off import largest_rates
 
 __all__ = ["Accountant", "Floats", "Phase", "Status"]  # types from one module
@@ -39,12 +44,14 @@ class Accountant(ABC):
         name: Value of the argument ``accountant`` that chooses it.
         status: "exact", "bound" (never too small) or "approximation".
         counts_truncated_batches: If True, it bounds truncated Poisson batches.
+        counts_slots: If True, it bounds random allocation.
         max_rows: Largest number of answers of one evaluation, which bounds the memory.
     """
 
     name: ClassVar[str]
     status: ClassVar[Status]
     counts_truncated_batches: ClassVar[bool] = False
+    counts_slots: ClassVar[bool] = False
     max_rows: ClassVar[int] = 4096
 
     def __repr__(self) -> str:
@@ -89,6 +96,7 @@ class Accountant(ABC):
         relation: NeighboringRelation,
     ) -> StepCounts:
         """Returns the steps of each phase."""
+        self._require_counted(phases)
         return StepCounts.along(phases, validation.step_counts(steps), relation)
 
     def searchers(self, relation: NeighboringRelation) -> tuple[Accountant, ...]:
@@ -106,6 +114,7 @@ class Accountant(ABC):
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         """Returns the delta of all phases at this epsilon >= 0; 1 without noise."""
+        self._require_counted(phases)
         loss = validation.epsilon(epsilon)
         return self._delta(StepCounts.whole(phases, relation), loss)
 
@@ -157,4 +166,11 @@ class Accountant(ABC):
 
         If there is a reason, ``epsilons`` and ``delta`` raise AccountingError.
         """
-        return ""
+        if self.counts_slots:
+            return ""
+        return allocation_reason(phases, f"accountant {self.name!r}")
+
+    def _require_counted(self, phases: Sequence[Phase]) -> None:
+        """Raises AccountingError if steps use a sampling that it does not bound."""
+        if not self.counts_slots:
+            require_poisson(phases, f"accountant {self.name!r}")

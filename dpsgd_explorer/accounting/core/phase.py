@@ -1,9 +1,9 @@
-"""The phases of a run as plain data: steps with constant noise and sample rate."""
+"""The phases of a run as plain data: steps with constant noise and sampling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import Floats
-from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    REPLACE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.errors import AccountingError
+
+#: Largest number of slots of an epoch.
+MAX_SLOTS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,89 @@ class Phase:
             object.__setattr__(self, name, value)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AllocationPhase(Phase):
+    """Steps of random allocation, checked on creation.
+
+    An epoch has t steps, its slots.  In each epoch, every record draws one slot, afresh
+    and independently; the step of this slot uses the record.  A phase begins with the
+    first slot of an epoch.  Its last epoch may be incomplete.
+
+    >>> AllocationPhase(slots=100, noise_multiplier=1.1, steps=1000)
+    AllocationPhase(noise_multiplier=1.1, steps=1000, slots=100)
+
+    Attributes:
+        slots: Steps of an epoch, t.
+        noise_multiplier: Noise std over the sensitivity, at least 0.
+        steps: Number of steps, at least 0.
+        sample_rate: Probability of a record to be used in a given step, 1/t.
+
+    Raises:
+        AccountingError: names the attribute that is outside its domain.
+    """
+
+    sample_rate: float = field(init=False, repr=False)
+    slots: int
+
+    def __post_init__(self) -> None:
+        slots = validation.whole("slots", self.slots, 1, MAX_SLOTS)
+        object.__setattr__(self, "slots", slots)
+        object.__setattr__(self, "sample_rate", 1 / slots)
+        super().__post_init__()
+
+
+def phase_with(
+    sample_rate: float, noise_multiplier: float, steps: int, slots: int | None
+) -> Phase:
+    """Returns steps of random allocation if there are slots, else Poisson steps."""
+    if slots is None:
+        return Phase(sample_rate, noise_multiplier, steps)
+    return AllocationPhase(noise_multiplier=noise_multiplier, steps=steps, slots=slots)
+
+
+def has_slots(phases: Iterable[Phase]) -> bool:
+    """Returns True if steps of a phase use random allocation."""
+    return any(isinstance(phase, AllocationPhase) for phase in phases)
+
+
+def require_poisson(phases: Iterable[Phase], subject: str) -> None:
+    """Raises AccountingError if steps of a phase use random allocation.
+
+    Args:
+        phases: Phases.
+        subject: Computation that has no proven answer for random allocation.
+    """
+    if reason := allocation_reason(phases, subject):
+        raise AccountingError(reason, field="sampling")
+
+
+def allocation_reason(phases: Iterable[Phase], subject: str) -> str:
+    """Returns the reason why a computation does not apply to the phases, or ""."""
+    slots = [phase.slots for phase in phases if isinstance(phase, AllocationPhase)]
+    if not slots:
+        return ""
+    return (
+        f"sampling must be 'poisson' for {subject}, got random allocation with "
+        f"{slots[0]} slots. Only the exact accountant bounds random allocation."
+    )
+
+
+def phase_of(data: Mapping[str, Any]) -> Phase:
+    """Returns the phase of a mapping that ``dataclasses.asdict`` returned.
+
+    Raises:
+        AccountingError: a value is outside its domain.
+        TypeError: a name is missing or unknown.
+    """
+    if "slots" not in data:
+        return Phase(**data)
+    phase = AllocationPhase(**{k: v for k, v in data.items() if k != "sample_rate"})
+    if data.get("sample_rate") != phase.sample_rate:
+        rule = f"1/slots = {phase.sample_rate!r}"
+        validation.refuse("sample_rate", rule, data.get("sample_rate"))
+    return phase
+
+
 @dataclass(frozen=True)
 class StepCounts:
     """Numbers of steps of some phases, one row per answer.
@@ -57,6 +147,15 @@ class StepCounts:
     phases: Sequence[Phase]
     counts: Floats
     relation: NeighboringRelation
+
+    def __post_init__(self) -> None:
+        if self.relation is REPLACE_ONE and has_slots(self.phases):
+            validation.refuse(
+                "neighboring_relation",
+                "'add_or_remove_one' for random allocation, because no bound for a "
+                "replaced record is proven",
+                str(self.relation),
+            )
 
     @classmethod
     def along(
@@ -121,13 +220,24 @@ def joined(phases: Iterable[Phase]) -> list[Phase]:
     merged: list[Phase] = []
     for phase in phases:
         last = merged[-1] if merged else None
-        if last and replace(phase, steps=last.steps) == last:
+        if last and is_continued_by(last, phase):
             merged[-1] = replace(last, steps=last.steps + phase.steps)
         elif phase.steps:
             merged.append(phase)
     return merged
 
 
+def is_continued_by(phase: Phase, further: Phase) -> bool:
+    """Returns True if both together are one phase with the sum of their steps.
+
+    An epoch of random allocation that is incomplete is not continued: the further phase
+    begins with new draws.
+    """
+    if replace(further, steps=phase.steps) != phase:
+        return False
+    return not isinstance(phase, AllocationPhase) or phase.steps % phase.slots == 0
+
+
 def count_settings(phases: Iterable[Phase]) -> int:
-    """Returns the number of different pairs of sample rate and noise multiplier."""
-    return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})
+    """Returns the number of different settings, apart from the steps."""
+    return len({replace(phase, steps=0) for phase in phases})

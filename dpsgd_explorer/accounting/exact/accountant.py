@@ -8,6 +8,7 @@
 | several steps, mixtures of settings too | contour integral (``contour``) |
 | several steps that need too many frequencies | discretised PLDs (``pld_bounds``) |
 | sample rates and noise out of reach of both | fallback bounds (``fallback_bounds``) |
+| random allocation, with other steps too | discretised PLDs (``allocation_runs``) |
 
 For an added or removed record both directions are computed, and the larger ε is
 reported.  If the lower and the upper bound do not meet within ``Tolerances.exact_gap``,
@@ -37,13 +38,20 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase import StepCounts
+from dpsgd_explorer.accounting.core.phase import StepCounts, has_slots
 from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.core.trade_off import (
     DELTAS,
     EPSILON_SHARES,
     enclosed_rates,
 )
+from dpsgd_explorer.accounting.exact.allocation_rows import (
+    at_parts_of_epochs,
+    has_sampled_epochs,
+    quick_epsilons,
+    with_known_slots,
+)
+from dpsgd_explorer.accounting.exact.allocation_runs import AllocationRun
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
@@ -70,6 +78,9 @@ from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS, step_losses
 MAX_RELATIVE_GAP = 1e-3
 #: Number of rows whose phases are bounded one by one, which takes up to a second each.
 MAX_ROWS_BY_PHASE = 1
+#: Largest number of rows with random allocation that are all refined.  Of more rows,
+#: only the longest is refined.
+MAX_REFINED_ROWS = 4
 
 
 class ExactAccountant(Accountant):
@@ -78,6 +89,7 @@ class ExactAccountant(Accountant):
     name = "exact"
     status: ClassVar[Status] = "exact"
     counts_truncated_batches = True
+    counts_slots = True
     max_rows = 50_001  # rows tighten each other, so that few parts are better
 
     def __init__(
@@ -163,6 +175,8 @@ class ExactAccountant(Accountant):
             Lower and upper bounds, [E] and [E], for each of the relation's DIRECTIONS.
         """
         at = np.asarray(epsilons, dtype=float)
+        if has_slots(phases):
+            return self._allocated_deltas(StepCounts.whole(phases, relation), at)
         run = merged(StepCounts.whole(phases, relation))
         directions = DIRECTIONS[relation]
         is_reached = are_within_reach(run)
@@ -192,6 +206,8 @@ class ExactAccountant(Accountant):
 
     def epsilon_bounds(self, run: StepCounts, delta: float) -> tuple[Floats, Floats]:
         """Returns lower and upper bounds on ε of each row; [S], [S]."""
+        if has_slots(run.phases):
+            return self._allocated_epsilons(run, delta)
         run = merged(run)
         lower, upper = np.zeros((2, len(run)))
         is_composed = needs_composition(run)
@@ -262,6 +278,12 @@ class ExactAccountant(Accountant):
 
     def _delta_bounds(self, run: StepCounts, at: Floats) -> tuple[Floats, Floats]:
         """Returns bounds on δ of the only row at each ε >= 0; [E] -> [E], [E]."""
+        if has_slots(run.phases):
+            curves = self._allocated_deltas(run, at)
+            lower, upper = (
+                np.max(bounds, axis=0) for bounds in zip(*curves, strict=True)
+            )
+            return lower, upper
         run = merged(run)
         if not needs_composition(run)[0]:
             deltas = np.array([closed_delta(run, float(x)) for x in at], dtype=float)
@@ -275,6 +297,38 @@ class ExactAccountant(Accountant):
             low, high = composition.log_deltas(run.counts[0], at, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return np.exp(lower), np.exp(upper)
+
+    def _allocated_epsilons(
+        self, run: StepCounts, delta: float
+    ) -> tuple[Floats, Floats]:
+        """Returns bounds on ε of each row with random allocation; [S], [S]."""
+        known = self.epsilon_bounds(with_known_slots(run), delta)
+        if not has_sampled_epochs(run):
+            return known
+        lower, upper = np.where(np.isinf(known[1]), np.inf, 0.0), known[1]
+        rows = list(range(len(run)))
+        if len(run) > MAX_REFINED_ROWS:
+            upper = quick_epsilons(at_parts_of_epochs(run), delta, upper)
+            rows = [int(run.counts.sum(axis=1).argmax())]
+        for row in rows:
+            if 0 < upper[row] < math.inf:
+                steps, most = AllocationRun(run.rows([row])), float(upper[row])
+                lower[row], upper[row] = steps.epsilon_bounds(
+                    delta, most, self.refinements
+                )
+        return monotone_bounds(run.counts, lower, upper)
+
+    def _allocated_deltas(
+        self, run: StepCounts, at: Floats
+    ) -> list[tuple[Floats, Floats]]:
+        """Returns bounds on δ of the only row at each ε, in each direction; [E]."""
+        low, high = self._delta_bounds(with_known_slots(run), at)
+        if not has_sampled_epochs(run) or (high >= 1).all():
+            return [(low, high)] * 2
+        with np.errstate(divide="ignore"):
+            most = np.log(high)
+        logs = AllocationRun(run).directed_log_deltas(at, most)
+        return [(np.exp(lower), np.exp(upper)) for lower, upper in logs]
 
 
 class GlwAccountant(ExactAccountant):
@@ -291,6 +345,7 @@ class GlwAccountant(ExactAccountant):
     name = "glw"
     status: ClassVar[Status] = "bound"
     counts_truncated_batches = False
+    counts_slots = False
     # One-sided intervals.
     _intervals, delta_bounds = Accountant._intervals, Accountant.delta_bounds
     trade_off = Accountant.trade_off

@@ -16,7 +16,12 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
-from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
+from dpsgd_explorer.accounting.core.phase import (
+    AllocationPhase,
+    Phase,
+    StepCounts,
+    require_poisson,
+)
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
     single_step_epsilon,
@@ -29,7 +34,12 @@ MIN_NOISE = 0.1
 
 
 def merged(run: StepCounts) -> StepCounts:
-    """Returns the rows with one phase per setting, without phases that have no step."""
+    """Returns the rows with one phase per setting, without phases that have no step.
+
+    Raises:
+        AccountingError: steps use random allocation.
+    """
+    require_poisson(run.phases, "this computation")
     reached = [
         (phase.sample_rate, phase.noise_multiplier, done)
         for phase, done in zip(run.phases, run.counts.T, strict=True)
@@ -124,5 +134,13 @@ def monotone_bounds(
 
 def revealed_probability(phases: Sequence[Phase]) -> float:
     """Returns the probability that a record joins a step without noise."""
-    hidden = [(1 - p.sample_rate) ** p.steps for p in phases if p.noise_multiplier == 0]
-    return 1 - math.prod(hidden)
+    return 1 - math.prod(
+        _hidden_probability(phase) for phase in phases if phase.noise_multiplier == 0
+    )
+
+
+def _hidden_probability(phase: Phase) -> float:
+    """Returns the probability that a record joins no step of a phase."""
+    if isinstance(phase, AllocationPhase):
+        return max(1 - phase.steps / phase.slots, 0.0)
+    return float((1 - phase.sample_rate) ** phase.steps)

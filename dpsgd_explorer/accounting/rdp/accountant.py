@@ -26,7 +26,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
 )
-from dpsgd_explorer.accounting.core.phase import StepCounts
+from dpsgd_explorer.accounting.core.phase import StepCounts, require_poisson
 from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
 
@@ -63,7 +63,12 @@ class RdpAccountant(Accountant):
 def composed_divergences(
     run: StepCounts, step_divergences: Mapping[str, StepDivergences] = STEP_DIVERGENCES
 ) -> Floats:
-    """Returns the divergences of each row; [S, A]."""
+    """Returns the divergences of each row; [S, A].
+
+    Raises:
+        AccountingError: steps use random allocation.
+    """
+    require_poisson(run.phases, "Rényi divergences")
     of_step, counts = step_divergences[run.relation], run.counts
     rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in run.phases])
     infinite = np.isinf(rdp)

@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.phase import Phase, first_steps
+from dpsgd_explorer.accounting.core.phase import Phase, first_steps, require_poisson
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
@@ -61,6 +61,7 @@ class FilteredRun:
         Raises:
             AccountingError: no order leaves a budget of this ε and δ.
         """
+        require_poisson([step], "a filter")
         usual = RenyiFilter(epsilon, delta)  # checks the numbers
         orders = np.sort(ORDERS)
         single = RdpCurve.of([Phase(step.sample_rate, step.noise_multiplier, 1)])
@@ -76,6 +77,7 @@ class FilteredRun:
 
     def spent(self, done: Sequence[Phase]) -> float:
         """Returns the sum of the divergences of some steps at α."""
+        require_poisson(done, "a filter")
         return math.fsum(
             phase.steps * _divergence(phase.sample_rate, phase.noise_multiplier, self)
             for phase in done
@@ -89,6 +91,7 @@ class FilteredRun:
             done: Steps done so far.
             further: Further steps, of one phase.
         """
+        require_poisson([further], "a filter")
         try:
             budget_filter = self._filter(done)
         except AccountingError:  # spent to the last digit
@@ -117,6 +120,7 @@ class FilteredRun:
         Raises:
             AccountingError: the budget does not allow the steps.
         """
+        require_poisson(done, "a filter")
         budget_filter = RenyiFilter(self.epsilon, self.delta, order=self.order)
         for phase in done:
             budget_filter.spend(phase.sample_rate, phase.noise_multiplier, phase.steps)

@@ -38,6 +38,8 @@ class ZcdpAccountant(Accountant):
 
     def why_not(self, phases: Sequence[Phase]) -> str:
         sampled = [phase.sample_rate for phase in phases if phase.sample_rate < 1]
+        if reason := super().why_not(phases):
+            return reason
         if not sampled:
             return ""
         return (

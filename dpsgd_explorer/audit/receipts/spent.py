@@ -15,7 +15,7 @@ from dpsgd_explorer.accounting import (
     RenyiFilter,
     padded_selection,
 )
-from dpsgd_explorer.accounting.core.phase import joined
+from dpsgd_explorer.accounting.core.phase import joined, phase_of
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.audit.receipts.steps import Steps
@@ -121,7 +121,7 @@ def phases_of(values: Sequence[Mapping[str, Any]]) -> list[Phase]:
     Raises:
         AccountingError: a number is outside its domain.
     """
-    return [Phase(**value) for value in values]
+    return [phase_of(value) for value in values]
 
 
 def _check_filter(findings: Findings, receipt: Mapping[str, Any], steps: Steps) -> None:
@@ -163,7 +163,7 @@ def _odometer(receipt: Mapping[str, Any], steps: Steps) -> Odometer:
     odometer = Odometer()
     for phase in [*phases_of(receipt["earlier"]), *steps.phases()]:
         if phase.steps:
-            odometer.add_dp_sgd(phase.sample_rate, phase.noise_multiplier, phase.steps)
+            odometer.add_steps(phase)
     return odometer
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsgd_explorer.accounting import Phase, Plan
+from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 
@@ -19,10 +20,11 @@ def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[
         steps: Number of steps.
         schedule: Factors of the noise multiplier; None if it is constant.
     """
+    setting = (plan.sample_rate, plan.noise_multiplier)
     if schedule is None or not steps:
-        return [Phase(plan.sample_rate, plan.noise_multiplier, steps)]
+        return [phase_with(*setting, steps, plan.slots)]
     factors = [schedule.factor(step, plan.steps) for step in range(steps)]
-    return scheduled_phases(plan.sample_rate, plan.noise_multiplier, factors)
+    return scheduled_phases(*setting, factors, plan.slots)
 
 
 def epsilon_of(phases: Sequence[Phase], plan: Plan) -> float:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.seeded import RankStream
 from dpsgd_explorer.errors import ConfigError, PrivacyError
@@ -86,6 +87,12 @@ class PoissonSampler:
         *,
         open_ended: bool = False,
     ) -> None:
+        if plan.sampling != POISSON:
+            raise ConfigError(
+                "sampling",
+                f"plan.sampling must be {POISSON!r} for a Poisson sampler, got "
+                f"{plan.sampling!r}: the accountant would count other batches.",
+            )
         self.plan = plan
         self.sample_size = plan.sample_size
         self.sample_rate = plan.sample_rate

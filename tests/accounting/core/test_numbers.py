@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsgd_explorer import accounting, regression
-from dpsgd_explorer.accounting import Odometer, Phase, RdpCurve
+from dpsgd_explorer.accounting import AllocationPhase, Odometer, Phase, RdpCurve
 from dpsgd_explorer.accounting.auditing import (
     audit,
     error_rates,
@@ -340,6 +340,9 @@ CALLS = {
     "ACCOUNTANTS": Call(of_accountants, {"epsilon": 0.5, "steps": 100} | DELTA),
     "epsilon_interval": Call(of_two_phases, RUN | DELTA),
     "group_epsilon": Call(of_a_group, RUN | DELTA | {"epsilon": 0.5, "records": 3}),
+    "AllocationPhase": Call(
+        AllocationPhase, {"noise_multiplier": 1.5, "slots": 4, "steps": 6}
+    ),
     "random_allocation_epsilon": Call(
         accounting.random_allocation_epsilon,
         {"noise_multiplier": 1.5, "slots": 4, "epochs": 2} | DELTA,

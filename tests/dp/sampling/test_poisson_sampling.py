@@ -177,3 +177,17 @@ def test_an_empty_batch_of_things_that_are_no_tensors_is_refused():
     )
     with pytest.raises(PrivacyError, match="collate"):
         list(loader.all_epochs())
+
+
+def test_a_plan_of_random_allocation_is_rejected():
+    """Its accountant would count other batches than the sampler draws."""
+    allocated = Plan.create(
+        sample_size=100,
+        expected_batch_size=10,
+        steps=10,
+        noise_multiplier=1.0,
+        delta=1e-3,
+        sampling="random_allocation",
+    )
+    with pytest.raises(ConfigError, match=r"plan\.sampling"):
+        PoissonSampler(allocated, torch.Generator())
