@@ -73,6 +73,12 @@ PRACTICE = {
         "Differentially private release of Israel’s National Registry of Live Births",
         "2405.00267",
     ),
+    "hu": Source(
+        "Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang and Chen",
+        2021,
+        "LoRA: low-rank adaptation of large language models",
+        "2106.09685",
+    ),
     "kairouz_ftrl": Source(
         "Kairouz, McMahan, Song, Thakkar, Thakurta and Xu",
         2021,

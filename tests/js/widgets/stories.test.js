@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import * as census from "../../../dpsgd_explorer/web/hub/widgets/census_table/widget.js";
+import * as recited from "../../../dpsgd_explorer/web/hub/widgets/recited_number/widget.js";
 import * as facts from "../../../dpsgd_explorer/web/hub/widgets/singled_out/widget.js";
 
 test("a set has one bit for each of its members", () => {
@@ -20,4 +21,10 @@ test("a person is found when one is left", () => {
   assert.equal(facts.conclusion(0, 900, 900), "Nothing known: 900 of 900 people are left");
   assert.equal(facts.conclusion(1, 1, 900), "1 fact known: found, as 1 of 900 people");
   assert.match(facts.sentence(2, "5.3 %"), /5\.3 % stand alone/);
+});
+
+test("a recited number is the true one, and another has a rank", () => {
+  assert.equal(recited.conclusion("It is ", {number: "0042"}), "“It is 0042”");
+  assert.match(recited.sentence({number: "0042", rank: 1}, "0042", "Promised."), /^The model says her number.* Promised\.$/);
+  assert.match(recited.sentence({number: "0043", rank: 1234}, "0042", ""), /^That is not her number, 0042.* number 1,234 of 10,000/);
 });

@@ -5,6 +5,9 @@ import base64
 import pytest
 
 from dpsgd_explorer.accounting import epsilon, gaussian_epsilon
+from dpsgd_explorer.web.hub.widgets.picture_in_gradient import (
+    widget as picture_in_gradient,
+)
 from dpsgd_explorer.web.labs.reconstruct import page as lab
 from tests.web.reading import Page, page_data
 
@@ -61,3 +64,16 @@ def test_the_script_gets_all_that_it_computes_from(reading):
 def test_the_bounds_reach_from_all_gradients_cut_to_none(model):
     norms = lab.stored()["norms"][model]
     assert lab.BOUNDS[0] < min(norms) <= max(norms) < lab.BOUNDS[-1]
+
+
+def test_a_chapters_picture_is_the_labs_with_the_same_epsilon():
+    shown = picture_in_gradient.data()
+    pictures = base64.b64decode(lab.stored()["pictures"])
+    place = lab.stored()["labels"].index(shown["label"])
+    one = pictures[28 * 28 * place : 28 * 28 * (place + 1)]
+    assert base64.b64decode(shown["picture"]) == one
+    assert shown["epsilons"] == [row["known"] for row in lab.epsilons()]
+    found = picture_in_gradient.correlations()
+    assert found[0] == pytest.approx(1)
+    assert found[:4] == sorted(found[:4], reverse=True)
+    assert max(found[-2:]) < 0.3

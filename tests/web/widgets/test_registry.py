@@ -112,6 +112,7 @@ def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
     slug = "one-odd-record"
     chapter = WIDGETS[slug].chapter
     sound = WIDGETS[slug]
+    others = sum(w.chapter == chapter for w in WIDGETS.values()) - 1
     broken = replace(sound, picture=no_picture)
     monkeypatch.setitem(WIDGETS, slug, broken)
     address = f"/learn/{chapter}/?fresh"  # not the page that is cached
@@ -119,7 +120,7 @@ def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
     answer = reading.get(address)
     assert answer.status_code == 200
     assert "cannot be shown at the moment" in answer.text
-    assert 'data-widget="' not in answer.text
+    assert answer.text.count('data-widget="') == others
     assert 'id="sources"' in answer.text
     assert "no picture today" in caplog.text
     assert not is_kept(reading, chapter)

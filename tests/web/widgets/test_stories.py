@@ -1,6 +1,7 @@
-"""Stories in numbers: a census table, and a table without names.
+"""Stories in numbers: a census table, a table without names, a recited number.
 
-What is recorded is what another enumeration finds, and what the table itself holds.
+What is recorded is what another enumeration finds, what the table itself holds, and
+what the accountant says of the same training.
 """
 
 from collections import Counter
@@ -8,9 +9,11 @@ from itertools import combinations_with_replacement
 
 import pytest
 
+from dpsgd_explorer.accounting import group_epsilon, round_up
 from dpsgd_explorer.training.datasets import adult
 from dpsgd_explorer.web.hub.widgets.census_table import table
 from dpsgd_explorer.web.hub.widgets.census_table import widget as census
+from dpsgd_explorer.web.hub.widgets.recited_number import widget as recited
 from dpsgd_explorer.web.hub.widgets.singled_out import widget as singled_out
 from dpsgd_explorer.web.hub.widgets.singled_out.facts import FACTS, ROW
 
@@ -90,3 +93,32 @@ def test_a_further_fact_never_leaves_more_people():
         for i in range(len(FACTS)):
             assert left[known | 1 << i] <= left[known]
     assert left[-1] == 1
+
+
+def test_the_model_recites_only_what_was_in_its_training_text():
+    answers = {one["copies"]: one for one in recited.stored()["answers"]}
+    assert answers[0]["ordinary"]["rank"] > 100
+    assert answers[max(answers)]["ordinary"]["number"] == recited.stored()["number"]
+    for answer in answers.values():
+        for way in recited.WAYS:
+            assert (answer[way]["rank"] == 1) == (
+                answer[way]["number"] == recited.stored()["number"]
+            )
+            for shares in answer[way]["digits"]:
+                assert sum(shares) == pytest.approx(1, abs=1e-3)
+        assert answer["private"]["rank"] > 10
+
+
+def test_the_promise_of_a_recited_number_counts_its_copies():
+    found = recited.stored()
+    for answer in recited.data()["answers"]:
+        copies = answer["copies"]
+        run = {
+            "sample_rate": found["batch_size"] / (found["persons"] + copies),
+            "noise_multiplier": answer["private"]["noise_multiplier"],
+            "steps": found["steps"],
+            "delta": found["delta"],
+        }
+        assert round_up(group_epsilon(**run, records=1)) in answer["guarantee"]
+        of_copies = group_epsilon(**run, records=max(1, copies))
+        assert copies < 2 or round_up(of_copies) in answer["guarantee"]

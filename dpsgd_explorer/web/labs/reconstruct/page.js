@@ -2,12 +2,10 @@
 
 import {decimals} from "../../../../static/js/lib/format.js";
 import {openPage} from "../../../../static/js/lib/page.js";
-import {decode, PIXELS, release, SIDE} from "./gradient.js";
+import {conclusion, decode, picture, release} from "../../../../static/js/widgets/common/picture_gradient.js";
 import {ofAddress, toAddress} from "./address.js";
 
 const LISTS = {batch: "batches", bound: "bounds", noise: "noise"};
-const CLEAR = 0.95; // correlation above which a picture is recognisable in every stroke
-const GONE = 0.3;
 
 const {data, part} = openPage("lab");
 const recording = decode(data.recorded);
@@ -46,21 +44,9 @@ function show() {
     elements[name].setAttribute("aria-valuetext", String(now[name]));
     part(`said=${name}`).textContent = String(now[name]);
   }
-  part("announce").textContent = part("conclusion").textContent = conclusion(now, average);
+  part("announce").textContent = part("conclusion").textContent = conclusion(now, average, data.epsilons[data.noise.indexOf(now.noise)].known);
   part("pictures").replaceChildren(...found.map((match, i) => pair(match, i)));
   showRows(means);
-}
-
-function conclusion({batch, noise}, average) {
-  const [what, is] = batch === 1 ? ["The picture", "s"] : [`${batch} pictures`, ""];
-  return `${what} ${said(noise, average, is)}: r = ${decimals(average)} at σ = ${noise}, ε = ${data.epsilons[data.noise.indexOf(noise)].known}`;
-}
-
-/** @param {string} is ending of the verb */
-function said(noise, average, is) {
-  if (average > CLEAR) return "can be read off the gradient";
-  if (average <= GONE) return is ? "has drowned" : "have drowned";
-  return noise === 0 ? `show${is} through the other records` : `show${is} through the noise`;
 }
 
 function showRows(means) {
@@ -80,19 +66,4 @@ function pair({row, correlation}, i) {
   const caption = Object.assign(document.createElement("figcaption"), {textContent: `a ${label}, r = ${decimals(correlation)}`});
   figure.append(picture(recording.pictures[i], `The record: a handwritten ${label}`), picture(row, `Reconstructed, correlation ${decimals(correlation)} with the record`), caption);
   return figure;
-}
-
-/** Picture with its darkest pixel black and its lightest white. */
-function picture(values, label) {
-  const canvas = Object.assign(document.createElement("canvas"), {width: SIDE, height: SIDE});
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", label);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const image = new ImageData(SIDE, SIDE);
-  for (let p = 0; p < PIXELS; p++) {
-    const grey = (255 * (values[p] - low)) / (high - low || 1);
-    image.data.set([grey, grey, grey, 255], 4 * p);
-  }
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return canvas;
 }

@@ -22,6 +22,7 @@ from dpsgd_explorer.web.hub.examples.default_run import unclipped_learning_rate
 from dpsgd_explorer.web.hub.examples.toy_problem import ODD as TOY_ODD
 from dpsgd_explorer.web.hub.examples.toy_problem import SIZE as TOY_SIZE
 from dpsgd_explorer.web.hub.examples.toy_training import STEPS, best_axis, train
+from dpsgd_explorer.web.hub.widgets.recited_number import widget as recited_number
 from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
 from dpsgd_explorer.web.questions import rounding
 from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits
@@ -35,6 +36,7 @@ __all__ = [
     "ordinary_median",
     "ordinary_odd",
     "private_most",
+    "recited_persons",
     "scatter",
     "spent_epsilon",
     "unclipped_learning_rate",
@@ -193,3 +195,8 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
 
 
 thumbnail = exposure_picture
+
+
+def recited_persons() -> str:
+    """Returns the number of people whose sentences the reciting model was tuned on."""
+    return f"{recited_number.stored()['persons']:,}"

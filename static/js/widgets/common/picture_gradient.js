@@ -1,5 +1,5 @@
 /**
- * Noisy gradient of a first layer, and the reconstruction of pictures from it. No DOM.
+ * Noisy gradient of a first layer, and the reconstruction of pictures from it, for the lab and for a chapter.
  *
  * A unit's weight gradient is the sum of δ x over records, and its bias gradient is the sum of δ. With one record,
  * their quotient is x (Geiping et al. 2020, arXiv:2003.14053).
@@ -10,21 +10,29 @@
  * δ of each unit, and the norm of the whole gradient of one record
  */
 
-import {Generator} from "../../../../static/js/widgets/common/random.js";
+import {decimals} from "../../lib/format.js";
+import {Generator} from "./random.js";
 
 export const SIDE = 28;
 export const PIXELS = SIDE * SIDE;
 const CLASSES = 10;
+const CLEAR = 0.95; // correlation above which a picture is recognisable in every stroke
+const GONE = 0.3;
 
 /** Models and pictures of a recording. @param {Record<string, any>} recorded */
 export function decode({pictures, labels, width, weights}) {
-  const bytes = Uint8Array.from(atob(pictures), (character) => character.charCodeAt(0));
   const [first, firstBias, second, secondBias] = ["0.weight", "0.bias", "2.weight", "2.bias"].map((name) => scaled(weights[name]));
   return {
     labels,
-    pictures: labels.map((_, i) => Float64Array.from(bytes.subarray(i * PIXELS, (i + 1) * PIXELS), (byte) => byte / 255)),
+    pictures: decodePictures(pictures),
     models: {linear: linear(), hidden: hidden(width, first, firstBias, second, secondBias)},
   };
+}
+
+/** Pictures of a string in base64, one byte for each pixel. @param {string} coded @returns {Float64Array[]} */
+export function decodePictures(coded) {
+  const bytes = Uint8Array.from(atob(coded), (character) => character.charCodeAt(0));
+  return Array.from({length: bytes.length / PIXELS}, (_, i) => Float64Array.from(bytes.subarray(i * PIXELS, (i + 1) * PIXELS), (byte) => byte / 255));
 }
 
 function scaled({scale, values}) {
@@ -32,7 +40,7 @@ function scaled({scale, values}) {
 }
 
 /** Linear model with zero weights: all labels have equal probability. @returns {Model} */
-function linear() {
+export function linear() {
   return {
     units: CLASSES,
     gradient(picture, label) {
@@ -152,4 +160,32 @@ function square(values) {
 
 function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** Heading of a release. @param {{batch: number, noise: number}} now @param {string} epsilon as text */
+export function conclusion({batch, noise}, average, epsilon) {
+  const [what, is] = batch === 1 ? ["The picture", "s"] : [`${batch} pictures`, ""];
+  return `${what} ${said(noise, average, is)}: r = ${decimals(average)} at σ = ${noise}, ε = ${epsilon}`;
+}
+
+/** @param {string} is ending of the verb */
+function said(noise, average, is) {
+  if (average > CLEAR) return "can be read off the gradient";
+  if (average <= GONE) return is ? "has drowned" : "have drowned";
+  return noise === 0 ? `show${is} through the other records` : `show${is} through the noise`;
+}
+
+/** Canvas with the darkest pixel black and the lightest white. @param {Float64Array} values @param {string} label */
+export function picture(values, label) {
+  const canvas = Object.assign(document.createElement("canvas"), {width: SIDE, height: SIDE});
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", label);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const image = new ImageData(SIDE, SIDE);
+  for (let p = 0; p < PIXELS; p++) {
+    const grey = (255 * (values[p] - low)) / (high - low || 1);
+    image.data.set([grey, grey, grey, 255], 4 * p);
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {readFileSync} from "node:fs";
 import {test} from "node:test";
-import {bestRow, clippedSum, correlation, decode, noiseOf, PIXELS, quotients, release} from "../../../dpsgd_explorer/web/labs/reconstruct/gradient.js";
+import {bestRow, clippedSum, correlation, decode, noiseOf, PIXELS, quotients, release} from "../../../static/js/widgets/common/picture_gradient.js";
 
 const path = new URL("../../../dpsgd_explorer/web/labs/reconstruct/recorded.json", import.meta.url);
 const recorded = JSON.parse(readFileSync(path, "utf8"));

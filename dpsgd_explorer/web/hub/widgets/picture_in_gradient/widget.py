@@ -1,0 +1,117 @@
+"""Widget on a picture that one gradient contains, until noise hides it.
+
+Misconception: "a gradient is a number, it says nothing about my picture"
+Content: a handwritten digit, what one division finds in the noisy gradient of a linear
+    model, and ε of that one release
+Source: Geiping et al. 2020; the lab of reconstruction, with its recording
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from dpsgd_explorer.web.figures.svg import Picture, small
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.labs.attack.grey_picture import grey_picture
+from dpsgd_explorer.web.labs.reconstruct.releases import (
+    DELTA,
+    NOISE,
+    epsilons,
+    stored,
+)
+
+LABEL = 9
+BOUND = 1.0
+CLASSES = 10
+SEED = 0
+
+
+@cache
+def _record() -> np.ndarray:
+    """Returns the bytes (784,) of the picture."""
+    pixels = np.frombuffer(base64.b64decode(stored()["pictures"]), np.uint8)
+    return pixels.reshape(len(stored()["labels"]), -1)[stored()["labels"].index(LABEL)]
+
+
+def data() -> dict[str, Any]:
+    """Returns the picture, and the noise multipliers with ε of one release each."""
+    return {
+        "picture": base64.b64encode(_record().tobytes()).decode(),
+        "label": LABEL,
+        "bound": BOUND,
+        "noise": NOISE,
+        "epsilons": [row["known"] for row in epsilons()],
+        "delta": small(DELTA),
+    }
+
+
+@cache
+def correlations() -> list[float]:
+    """Returns the correlation of the best row with the record, for each noise."""
+    record = _record() / 255
+    errors = np.full(CLASSES, 1 / CLASSES)
+    errors[LABEL] -= 1
+    rows = np.outer(errors, np.append(record, 1.0))
+    rows *= min(1.0, BOUND / np.linalg.norm(rows))
+    noise = np.random.default_rng(SEED).normal(size=rows.shape)
+    found = []
+    for multiplier in NOISE:
+        noisy = rows + multiplier * BOUND * noise
+        quotients = noisy[:, :-1] / noisy[:, -1:]
+        found.append(max(np.corrcoef(row, record)[0, 1] for row in quotients))
+    return found
+
+
+@cache
+def picture() -> Picture:
+    """Returns the record, with the correlation and ε at each noise."""
+    drawn = _draw()
+    return Picture(
+        title=(
+            "Without noise, one division reads the picture off the gradient: "
+            f"r = {correlations()[0]:.2f}"
+        ),
+        sub="A handwritten digit, from the gradient of a linear model",
+        wide=drawn,
+        narrow=drawn,
+        head=("noise multiplier σ", "correlation r with the record", "ε of one step"),
+        rows=tuple(
+            (f"{noise:g}", f"{correlation:.2f}", row["known"])
+            for noise, correlation, row in zip(
+                NOISE, correlations(), epsilons(), strict=True
+            )
+        ),
+        kind="computed",
+        status="exact",
+        note=(
+            "A linear model before its first step, one record, clipping bound "
+            f"{BOUND:g}. ε at δ = {small(DELTA)}, if the attacker knows which record "
+            "was drawn. The picture is public."
+        ),
+        is_private=False,
+    )
+
+
+def _draw() -> Markup:
+    side = math.isqrt(_record().size)
+    rows = [row.tobytes().hex()[::2] for row in _record().reshape(side, side)]
+    return Markup('<div class="one-picture">{}</div>').format(
+        grey_picture(rows, f"A handwritten {LABEL}, as found in the gradient")
+    )
+
+
+WIDGET = Widget(
+    slug="picture-in-gradient",
+    title="A picture in a gradient",
+    picture=picture,
+    data=data,
+    controls={"noise": "Noise multiplier"},
+    starts={"noise": (Choices(NOISE),)},
+)
