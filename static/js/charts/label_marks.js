@@ -1,18 +1,20 @@
 /** Labels of an SVG chart, placed by `labels.js`. */
 
 import {placeLabels} from "./labels.js";
-import {line, text} from "../lib/svg.js";
+import {rule, text} from "../lib/svg.js";
 
 const BASELINE = 13; // px from the upper edge of a label to the baseline of its text
 
 /**
- * Texts and leader lines; labels without a place are left out.
+ * Texts and leader lines.
  * @param {(import("./labels.js").Label & {css?: string})[]} labels anchors in px of the drawing, the most important first
  * @param {[number, number, number, number]} edges left, top, right and bottom of the labels' room
  * @param {{lines: [number, number][][], boxes?: import("./labels.js").Box[]}} marks in px of the drawing
+ * @param {(label: import("./labels.js").Label) => import("../lib/svg.js").Mark[]} [otherwise] marks of a label without a
+ *   place, by default none
  * @returns {import("../lib/svg.js").Mark[]}
  */
-export function labelMarks(labels, [left, top, right, bottom], {lines, boxes = []}) {
+export function labelMarks(labels, [left, top, right, bottom], {lines, boxes = []}, otherwise = () => []) {
   const within = ([x, y]) => [x - left, y - top];
   const placed = placeLabels(labels.map((label) => ({...label, anchors: label.anchors.map(within)})), {
     width: right - left,
@@ -21,8 +23,8 @@ export function labelMarks(labels, [left, top, right, bottom], {lines, boxes = [
     boxes: boxes.map((box) => ({...box, x: box.x - left, y: box.y - top})),
   });
   return placed.flatMap((box, i) => {
-    if (!box) return [];
-    const leader = box.leader ? [line(box.leader.map(([x, y]) => [x + left, y + top]), "s-faint thin")] : [];
+    if (!box) return otherwise(labels[i]);
+    const leader = box.leader ? [rule(...box.leader.map(([x, y]) => [x + left, y + top]), "leader")] : [];
     return [...leader, text([box.x + left + 1, box.y + top + BASELINE], labels[i].text, labels[i].css ?? "")];
   });
 }

@@ -13,12 +13,14 @@
 
 import {integer, percent, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, strong, valueAxis, wall, words} from "./base.js";
+import {annotated} from "./labels.js";
 import {niceCeiling, niceTicks} from "./ticks.js";
 
 const MARGIN = {l: 44, r: 16, t: 34, b: 44};
 const NARROW = 420; // px; a narrower chart has shorter texts
 const SMALL = 300; // px; a narrower chart shows one share instead of two
 const DECADES = [1, 3];
+const TICK_HEIGHT = 20; // px of a label of the count axis and the gap above it
 const TICK_WIDTH = 56; // px of a label such as 0.0001 and the gap after it
 
 /**
@@ -77,6 +79,8 @@ export function figure(view, color) {
   const {edges, counts, max_grad_norm: bound, size, top} = view;
   const parts = bars(edges, counts, bound ?? Infinity);
   const all = normTicks(edges[0], edges.at(-1));
+  const cut = cutBins(view, parts, color);
+  const rows = Math.floor((size.height - MARGIN.t - MARGIN.b) / TICK_HEIGHT);
   const ticks = size.width < NARROW ? spaced(all.filter((tick) => Math.log10(tick) % 1 === 0), size.width) : all;
   return {
     traces: [
@@ -92,9 +96,9 @@ export function figure(view, color) {
         tickvals: ticks.map(Math.log10),
         ticktext: ticks.map((tick) => significant(tick)),
       }),
-      yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 4), tickformat: ",d"}),
-      shapes: bound === null ? [] : [wall(Math.log10(bound), {color: color("--ink"), width: 2.25})],
-      annotations: labels(view, color),
+      yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, Math.min(4, Math.max(1, rows))), tickformat: ",d"}),
+      shapes: [...(bound === null ? [] : [wall(Math.log10(bound), {color: color("--ink"), width: 2.25})]), ...cut.shapes],
+      annotations: [...labels(view, color), ...cut.annotations],
     },
   };
 }
@@ -121,7 +125,7 @@ function trace(all, marker) {
 
 function labels({max_grad_norm: bound, clipped_fraction: share, clipping_fn, ...view}, color) {
   const {edges} = view;
-  const always = [axisName("gradient norm (L2), log scale", color), ...cutBins(view, color)];
+  const always = [axisName("gradient norm (L2), log scale", color)];
   if (bound === null) return always;
   const x = Math.log10(bound);
   const top = {yref: "paper", y: 1, yanchor: "bottom"};
@@ -139,17 +143,23 @@ function labels({max_grad_norm: bound, clipped_fraction: share, clipping_fn, ...
 }
 
 /** Counts next to end bins that are higher than the axis and therefore cut off. */
-function cutBins({edges, counts, top, size}, color) {
+function cutBins({edges, counts, top, size, max_grad_norm: bound}, {kept, shortened}, color) {
+  const [width, high] = [size.width - MARGIN.l - MARGIN.r, size.height - MARGIN.t - MARGIN.b];
+  const [from, to] = [edges[0], edges.at(-1)].map(Math.log10);
+  const across = (norm) => (width * (norm - from)) / (to - from);
   const lie = size.width < NARROW ? "" : "here or ";
-  const beside = (i, x, place, word) => {
-    const at = {x: Math.log10(x), y: 0.92 * top, bgcolor: color("--surface"), ...place};
-    return counts[i] > top ? [words(`${integer(counts[i])} ${lie}${word}`, color("--ink-2"), at)] : [];
-  };
   const last = counts.length - 1;
-  return [
-    ...beside(0, edges[1], {xanchor: "left", xshift: 4}, "below"),
-    ...beside(last, edges[last], {xanchor: "right", xshift: -4}, "above"),
-  ];
+  const ends = [[0, edges[1], [1, 0], "below"], [last, edges[last], [-1, 0], "above"]].filter(([i]) => counts[i] > top);
+  const placed = ends.map(([i, edge, way, word]) => {
+    const x = across(Math.log10(edge));
+    return {text: `${integer(counts[i])} ${lie}${word}`, anchors: [0.1, 0.3, 0.5].map((down) => [x, down * high]), ways: [way], color: color("--ink-2")};
+  });
+  const boxes = [...kept, ...shortened].map((bar) => {
+    const [h, w] = [high * Math.min(1, bar.count / top), across(from + bar.width)];
+    return {x: across(bar.x) - w / 2, y: high - h, w, h};
+  });
+  const lines = bound === null ? [] : [[[across(Math.log10(bound)), 0], [across(Math.log10(bound)), high]]];
+  return annotated(placed, {width, height: high, lines, boxes: boxes.filter(({h}) => h > 0)}, color("--ink-3"));
 }
 
 /** Heading with the newest share of clipped gradients. */

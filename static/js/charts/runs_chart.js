@@ -25,11 +25,14 @@
  * @typedef {import("../lib/svg.js").Mark} Mark
  */
 
+import {discBox, labelMarks} from "./label_marks.js";
+import {alongLine} from "./labels.js";
 import {axesOf, linesOf, nameOf, valueOf} from "./runs_axes.js";
 import {area, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
 
 const LETTER = 7.4; // px, mean width of a letter of a name
 const LONGEST = 0.4; // share of the chart's width; longer names are inside the chart
+const END = 4.5; // px, largest radius of the disc at the end of a line
 const GAP = 15; // px between two names
 
 /**
@@ -128,7 +131,7 @@ function cursorMarks(lines, {cursor, lit, x, place, edges: [, top, , bottom]}) {
   return [rule([x(cursor), top - 4], [x(cursor), bottom], "cursor"), ...dots];
 }
 
-/** Names and last values: to the right of all lines without overlaps, or next to the end of the highlighted line. */
+/** Names and last values: to the right of all lines without overlaps, or among the lines where a label has room. */
 function nameMarks(lines, view) {
   const {chart, edges: [, top, right, bottom]} = view;
   const named = chart.names === "all" ? lines : chart.names === "lit" ? lines.filter((one) => isLit(one, view)) : [];
@@ -140,12 +143,11 @@ function nameMarks(lines, view) {
     return named.map((one, i) => text([right + 10, ends[i] - over], words(one), css(one)));
   }
   const high = (one) => endOf(one, view)[1];
-  if (chart.names === "all") return [...named].sort((a, b) => high(a) - high(b)).map((one, i) => text([right - 4, bottom - 4 - 18 * (named.length - 1 - i)], words(one), `${css(one)} halo`, "end"));
-  return named.map((one) => {
-    const [x, y] = endOf(one, view);
-    const isLeft = x + LETTER * words(one).length > right;
-    return text([isLeft ? x : x + 10, y - 10], words(one), css(one), isLeft ? "end" : "start");
-  });
+  const drawn = new Map(lines.map((one) => [one, one.points.map(view.place)]));
+  const labels = [...named].sort((a, b) => high(a) - high(b)).map((one) => ({text: words(one), anchors: alongLine(drawn.get(one)), css: css(one), mayCross: true}));
+  const ends = lines.map((one) => discBox(endOf(one, view), END));
+  let low = bottom + 12;
+  return labelMarks(labels, view.edges, {lines: [...drawn.values()], boxes: ends}, (label) => [text([right - 4, (low -= GAP + 1)], label.text, `${label.css} halo`, "end")]);
 }
 
 /** Last point at or before `x`; values are not interpolated. @param {Point[]} points */

@@ -6,6 +6,7 @@ import {height} from "../../../static/js/charts/ticks.js";
 import {HEIGHT, drawing, sentence} from "../../../static/js/runs/panel/budget.js";
 import {figure as series, topOf} from "../../../static/js/charts/series.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../../static/js/charts/norms.js";
+import {labelWidth} from "../../../static/js/charts/labels.js";
 import {LOSS, PLAN, SIZE, behind, color, logUpTo} from "../support.js";
 
 const log = logUpTo();
@@ -204,8 +205,17 @@ test("the count axis moves in round steps, and only when it must", () => {
 test("an end bin that is higher than the axis is cut and says how much it holds", () => {
   const counts = [3412, 40, 80, 20];
   assert.equal(countTop(counts, 0, 640), 100);
-  const wide = {...normsView(), edges: [0.01, 0.1, 1, 10, 100], counts, top: 100};
+  const bins = [3412, ...Array(38).fill(20), 150];
+  const wide = {...normsView(), edges: previewEdges(0.5), counts: bins, top: 100};
   assert.ok(texts(norms(wide, color)).includes("3,412 here or below"));
+  for (const width of [250, 350, 600]) {
+    const {layout} = norms({...wide, size: {width, height: 186}}, color);
+    const across = (at) => ((at - layout.xaxis.range[0]) / (layout.xaxis.range[1] - layout.xaxis.range[0])) * (width - 60);
+    const wall = across(layout.shapes[0].x0);
+    const labels = layout.annotations.filter(({text}) => /(below|above)$/.test(text));
+    assert.equal(labels.length, 2, String(width));
+    for (const {text, xshift} of labels) assert.ok(xshift + labelWidth(text) < wall - 3 || xshift > wall + 3, `${text} on the wall at ${width} px`);
+  }
   assert.ok(!texts(norms({...wide, top: 5000}, color)).some((text) => text.includes("here or")));
 });
 

@@ -154,7 +154,7 @@ test("the labels of a sweep's chart are inside the plot and touch no mark", () =
       const members = byValue[0].length > 1 ? repeated(byValue) : group(byValue.flat()).members;
       const marks = endAccuracies(chartOf(across, 260), members, VIEW);
       const points = ({attributes: {d}}) => [...d.matchAll(/(-?[\d.]+) (-?[\d.]+)/g)].map(([, x, y]) => [Number(x), Number(y)]);
-      const lines = marks.filter(({attributes}) => /^line/.test(attributes.class ?? "") && !/s-faint/.test(attributes.class)).map(points);
+      const lines = marks.filter(({attributes}) => /^line/.test(attributes.class ?? "") ).map(points);
       const dots = marks.filter(({name}) => name === "circle").map(({attributes: {cx, cy, r}}) => ({x: cx - r, y: cy - r, w: 2 * r, h: 2 * r}));
       const boxes = marks.filter(({attributes}) => /halo/.test(attributes.class ?? "")).map(({attributes: {x, y}, content}) => ({x, y: y - 13, w: width(content), h: 17, content}));
       labels += boxes.length;
