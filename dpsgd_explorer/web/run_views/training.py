@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting.spending import FILTER
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, changes_of
 from dpsgd_explorer.experiments.own_table import is_own, label_of
@@ -265,6 +267,7 @@ class TrainingView(RunView):
             "truth": truth_of(plan),
             "views": VIEWS,
             "run_charts": RUN_CHARTS,
+            "can_be_attacked": _can_be_attacked(config),
         }
 
     def standing(
@@ -295,6 +298,15 @@ class TrainingView(RunView):
             ),
             *(_along_steps(described, steps) for described in RUN_CHARTS),
         ]
+
+
+def _can_be_attacked(config: TrainingConfig) -> bool:
+    """Returns whether the attack lab accepts the run."""
+    try:
+        AttackConfig.of_run(config)
+    except ConfigError:
+        return False
+    return True
 
 
 def _along_steps(described: RunChart, steps: Points) -> Section:

@@ -20,7 +20,7 @@ def several(page, name):
 def test_a_setting_is_swept_by_its_name_and_cancelled_as_one(open_page):
     page = open_page(at(TINY | {"steps": 3000}), expected=[REFUSED])
     page.locator('label[for="learning_rate"]').click()
-    values = page.get_by_label("Values")
+    values = page.get_by_label("Values", exact=True)
     expect(values).to_have_value("1 2 4 8 16")
     values.fill("-1 4 1e9")
     page.get_by_role("button", name="Start 9 runs").click()
@@ -47,11 +47,11 @@ def test_nine_values_are_swept_by_keyboard_and_drawn_with_their_table(open_page,
     page.keyboard.press("Enter")
     expect(page.get_by_label("Setting", exact=True)).to_be_focused()
     page.keyboard.press("Tab")
-    expect(page.get_by_label("Values")).to_be_focused()
+    expect(page.get_by_label("Values", exact=True)).to_be_focused()
     page.keyboard.press("Control+a")
     page.keyboard.type(NINE)
-    page.get_by_label("Seeds for each value").select_option("1")
-    page.get_by_label("Values").focus()
+    page.get_by_label("Runs of each value").select_option("1")
+    page.get_by_label("Values", exact=True).focus()
     assert violations(page, axe) == []
     page.keyboard.press("Enter")
     expect(page.locator("[data-multiples] li")).to_have_count(9)

@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import html
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from dpsgd_explorer.experiments.kinds import KINDS, LAUNCHED, start
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.operation import Operation
 from dpsgd_explorer.signatures import check_signature
+from dpsgd_explorer.web.forms.fields import form_fields
 from dpsgd_explorer.web.http.assets import FRONT_DIR, plotly_bundle
 from tests.keys import private_pem, public_pem
 from tests.stored_runs import stored_search
@@ -171,7 +173,12 @@ def test_a_report_is_small_and_draws_the_budget_wall(client, store):
 
 def test_a_report_prints_one_unit_and_no_row_that_says_nothing(client, finished):
     text = download(client, finished, "html")
-    assert "<code>kind</code>" not in text
+    assert "<code>kind = " not in text
+    [row] = re.findall(r'<tr><th scope="row">Model</th>(.*?)</tr>', text)
+    words, code = re.findall(r"<td>(.*?)</td>", row)
+    assert "logistic" in html.unescape(code)
+    assert words == form_fields(TrainingConfig)["model"].in_words("logistic")
+    assert words != "logistic"
     assert "test accuracy, %" in text
     assert '<td class="n">84.00 %</td>' in text
     with_plotly = client.get(f"{RUNS}/{finished}/export.html?plotly=1").text

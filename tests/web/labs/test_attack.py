@@ -270,6 +270,7 @@ def test_a_run_that_cannot_be_attacked_leaves_the_lab_as_it_is(client, asked, sa
     [said] = re.findall(r'role="alert" data-source>(.*?)</p>', page.text)
     assert says in html.unescape(said)
     assert '<option value="hidden" selected>' in page.text
+    assert f"{LAB}?run=" not in client.get(f"/runs/{run_id}/").text
 
 
 @pytest.mark.parametrize("run", ["nope", "0" * 32, "'\"<", "%00"])

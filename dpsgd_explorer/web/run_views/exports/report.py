@@ -6,6 +6,7 @@ The charts are SVG, or on request interactive plotly charts with the plotly scri
 from __future__ import annotations
 
 import importlib.metadata
+import json
 from functools import cache
 from typing import Any
 
@@ -110,10 +111,18 @@ def _row(view: RunView, run: Run, point: dict[str, Any]) -> list[str]:
     return [str(point["step"]), *spent, *reached]
 
 
-def _settings(run: Run) -> list[tuple[str, str, Any]]:
-    """Returns label, name and value of each setting."""
-    return [
-        (field.title or name, name, run.config[name])
-        for name, field in VIEWS[run.kind].config.model_fields.items()
-        if name != "kind" and run.config.get(name) is not None
-    ]
+def _settings(run: Run) -> list[tuple[str, str, str]]:
+    """Returns label, value as the form writes it, and name and value of each setting.
+
+    The last text is as in the other exports: ``name = JSON value``.
+    """
+    view, rows = VIEWS[run.kind], []
+    for name, field in view.config.model_fields.items():
+        value = run.config.get(name)
+        if name == "kind" or value is None:
+            continue
+        shown = view.fields.get(name)
+        words = shown.in_words(value) if shown else str(value)
+        code = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        rows.append((field.title or name, words, code))
+    return rows
