@@ -45,7 +45,6 @@
   document.addEventListener("DOMContentLoaded", () => {
     const places = document.querySelector("[data-track-switch]");
     if (!places) return;
-    places.hidden = false;
     places.addEventListener("change", ({target}) => {
       remember(target.value);
       const address = new URL(location.href);

@@ -109,14 +109,20 @@ export class Chart {
     this.grips = make({name: "g", attributes: {}});
     this.svg.append(this.marks, this.grips);
     place.append(this.svg);
-    new ResizeObserver(() => {
+    const measure = () => {
       const width = Math.round(place.clientWidth);
-      if (width === this.width || width === 0) return;
-      this.width = width;
+      if (width === 0) return 0;
       this.height = typeof height === "number" ? height : height(width);
       for (const [key, value] of Object.entries({viewBox: `0 0 ${width} ${this.height}`, width, height: this.height})) this.svg.setAttribute(key, String(value));
+      return width;
+    };
+    new ResizeObserver(() => {
+      const width = measure();
+      if (width === this.width || width === 0) return;
+      this.width = width;
       draw();
     }).observe(place);
+    measure(); // the drawing has its room before its first marks
   }
 
   /** Set the scales: map data ranges to the pixels between left, top, right and bottom. */
