@@ -37,7 +37,9 @@ SEED = 0
 def _record() -> np.ndarray:
     """Returns the bytes (784,) of the picture."""
     pixels = np.frombuffer(base64.b64decode(stored()["pictures"]), np.uint8)
-    return pixels.reshape(len(stored()["labels"]), -1)[stored()["labels"].index(LABEL)]
+    labels: list[int] = stored()["labels"]
+    record: np.ndarray = pixels.reshape(len(labels), -1)[labels.index(LABEL)]
+    return record
 
 
 def data() -> dict[str, Any]:
