@@ -50,8 +50,11 @@ from dpsgd_explorer.accounting.queries import (
     epsilon_interval,
 )
 from dpsgd_explorer.accounting.random_allocation import (
+    random_allocation_delta,
+    random_allocation_epochs,
     random_allocation_epsilon,
     random_allocation_interval,
+    random_allocation_noise_multiplier,
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
@@ -114,8 +117,11 @@ __all__ = [
     "noise_multiplier",
     "noise_scale",
     "padded_selection",
+    "random_allocation_delta",
+    "random_allocation_epochs",
     "random_allocation_epsilon",
     "random_allocation_interval",
+    "random_allocation_noise_multiplier",
     "round_up",
     "sample_rate",
     "square_root_strategy",

@@ -24,8 +24,10 @@ from dpsgd_explorer.accounting.registry import (
 )
 from dpsgd_explorer.accounting.sampling_schemes import (
     FIXED_SIZE,
+    RANDOM_ALLOCATION,
     SAMPLINGS,
     TRUNCATED_POISSON,
+    allocation_of,
     why_not,
 )
 from dpsgd_explorer.accounting.truncated_poisson import (
@@ -98,6 +100,8 @@ def batches_interval(
             return Interval.one_sided(fixed_size_rdp_epsilon(**settings, delta=delta))
     if reason := why_not(chosen, [run], batches.sampling, relation):
         raise AccountingError(reason, field=reason.split(" ", 1)[0])
+    if batches.sampling == RANDOM_ALLOCATION:
+        run = allocation_of(run)
     return epsilon_interval([run], delta, accountant, relation)
 
 

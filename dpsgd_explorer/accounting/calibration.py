@@ -13,6 +13,7 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.initial_guesses import rate_guess
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
+from dpsgd_explorer.accounting.core.phase import AllocationPhase
 from dpsgd_explorer.accounting.core.root_finding import most_steps
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
@@ -205,6 +206,18 @@ def steps_for(
     return target.search(find, lambda x, y: target.spent(x, phases, done + y))
 
 
+def allocated_noise(target: Target, slots: int, steps: int) -> float:
+    """Returns the least noise multiplier of random allocation that meets a target."""
+    run = AllocationPhase(slots=slots, noise_multiplier=1.0, steps=steps)
+    setting = (run.sample_rate, max(run.steps, 1))
+    start, steepness = noise_start(
+        target.epsilon, *setting, target.delta, target.relation
+    )
+    return target.least(
+        lambda noise: [replace(run, noise_multiplier=noise)], start, steepness
+    )
+
+
 def allocated_steps(target: Target, phases: Sequence[Phase], slots: int) -> int:
     """Returns the largest number of steps of random allocation that meets a target.
 
@@ -214,9 +227,29 @@ def allocated_steps(target: Target, phases: Sequence[Phase], slots: int) -> int:
         slots: Steps of an epoch, with which the search starts.
     """
     total = sum(phase.steps for phase in phases)
+    return _most_allocated(target, phases, slots, total)
+
+
+def allocated_epochs(target: Target, run: AllocationPhase) -> int:
+    """Returns the largest number of whole epochs of a run that meets a target."""
+    return _most_allocated(target, [run], 1, run.steps // run.slots, run.slots)
+
+
+def _most_allocated(
+    target: Target, phases: Sequence[Phase], start: int, most: int, length: int = 1
+) -> int:
+    """Returns the largest multiple of a number of steps that meets a target.
+
+    ε is computed on the first grids only, so that a few more steps may be within the
+    target.
+    """
+
+    def excess(accountant: Accountant, number: int) -> float:
+        return target.log_excess(accountant, phases, number * length)
+
     coarse, fine = ExactAccountant(1), ExactAccountant(2)
-    near = most_steps(lambda x: target.log_excess(coarse, phases, x), slots, total)
-    return most_steps(lambda x: target.log_excess(fine, phases, x), near + 1, total)
+    near = most_steps(lambda x: excess(coarse, x), start, most)
+    return most_steps(lambda x: excess(fine, x), near + 1, most)
 
 
 def sample_rate(

@@ -308,12 +308,13 @@ def noise_within(
     slots: int | None = None,
 ) -> float:
     """Returns the least noise multiplier of the first step that meets the target."""
-    if schedule is None and slots is None:
+    if schedule is None:
+        if slots is not None:
+            return calibration.allocated_noise(target, slots, steps)
         return calibration.noise_for(target, sample_rate, steps)
-    factors = [1.0] * steps if schedule is None else _factors(schedule, steps)
-    return calibration.scale_for(
-        target, scheduled_phases(sample_rate, 1.0, factors, slots)
-    )
+    factors = _factors(schedule, steps)
+    phases = scheduled_phases(sample_rate, 1.0, factors, slots)
+    return calibration.scale_for(target, phases)
 
 
 def _sizes(sample_size: int, expected_batch_size: int) -> tuple[int, int]:

@@ -20,7 +20,13 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 from dpsgd_explorer.accounting.fixed_size import fixed_size_interval
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
-from dpsgd_explorer.accounting.sampling_schemes import FIXED_SIZE, POISSON, why_not
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SIZE,
+    POISSON,
+    RANDOM_ALLOCATION,
+    allocation_of,
+    why_not,
+)
 
 DOES_NOT_APPLY = "does not apply"
 
@@ -261,7 +267,7 @@ def all_epsilons(
 
     Args:
         sample_rate: Probability q with which a record joins a step; batch over N for
-            batches of fixed size.
+            batches of fixed size, 1/slots for random allocation.
         noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
         steps: Number of steps.
         delta: In (0, 1).
@@ -304,6 +310,8 @@ def all_answers(
     }
     usable = {name: ACCOUNTANTS[name] for name in reasons if not reasons[name]}
     total = [sum(phase.steps for phase in phases)]
+    if usable and sampling == RANDOM_ALLOCATION:
+        phases = [allocation_of(phase) for phase in phases]
     answers = {
         name: Answer(DOES_NOT_APPLY, reason=why) for name, why in reasons.items()
     }

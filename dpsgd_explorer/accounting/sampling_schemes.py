@@ -6,6 +6,7 @@
 | full_batch | as poisson | every accountant, at sample rate 1 |
 | fixed_size | one record replaced | exact and Rényi, in ``fixed_size`` |
 | truncated_poisson | as poisson | the exact accountant, in ``truncated_poisson`` |
+| random_allocation | one record added or removed | the exact accountant |
 | shuffled | | none: rejected |
 """
 
@@ -19,17 +20,46 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     REPLACE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import AllocationPhase
 
 POISSON, FULL_BATCH, FIXED_SIZE = "poisson", "full_batch", "fixed_size"
 TRUNCATED_POISSON, SHUFFLED = "truncated_poisson", "shuffled"
 RANDOM_ALLOCATION = "random_allocation"
-SAMPLINGS = (POISSON, FULL_BATCH, FIXED_SIZE, TRUNCATED_POISSON, SHUFFLED)
+SAMPLINGS = (
+    POISSON,
+    FULL_BATCH,
+    FIXED_SIZE,
+    TRUNCATED_POISSON,
+    RANDOM_ALLOCATION,
+    SHUFFLED,
+)
+#: Largest relative distance of a sample rate from 1 / slots.
+SLOTS_TOLERANCE = 1e-9
 SHUFFLED_REASON = (
     "sampling must draw each batch independently, got 'shuffled': no accountant here "
     "covers batches of shuffled records. Their ε can be far above the ε of Poisson "
-    "sampling with the same noise (Chua et al. 2024). Use Poisson sampling; the "
-    "chapter on privacy accounting explains the reason."
+    "sampling with the same noise (Chua et al. 2024); it is at most the ε of one "
+    "Gaussian step per epoch (gaussian_epsilon). Use 'random_allocation', which also "
+    "uses each record once per epoch, or 'poisson'; the chapter on privacy accounting "
+    "explains the reason."
 )
+
+
+def allocation_of(phase: Phase) -> AllocationPhase:
+    """Returns the steps of random allocation with the sample rate 1 / slots.
+
+    >>> allocation_of(Phase(1 / 234, 1.1, 2340))
+    AllocationPhase(noise_multiplier=1.1, steps=2340, slots=234)
+
+    Raises:
+        AccountingError: the sample rate is not 1 / t for a whole number t.
+    """
+    slots = round(1 / phase.sample_rate)
+    if abs(slots * phase.sample_rate - 1) > SLOTS_TOLERANCE:
+        rule = f"1/t for t slots, such as 1/{slots}, for sampling {RANDOM_ALLOCATION!r}"
+        validation.refuse("sample_rate", rule, phase.sample_rate)
+    noise, steps = phase.noise_multiplier, phase.steps
+    return AllocationPhase(slots=slots, noise_multiplier=noise, steps=steps)
 
 
 def why_not(
@@ -68,6 +98,19 @@ def why_not(
             "maximum size. Call truncated_poisson_epsilon, which takes both and uses "
             "the exact accountant."
         )
+    if sampling == RANDOM_ALLOCATION:
+        return _why_not_allocated(accountant, phases, relation)
     if sampling == FULL_BATCH and any(phase.sample_rate < 1 for phase in phases):
         return f"sample_rate must be 1 for sampling {FULL_BATCH!r}, got a smaller rate."
     return accountant.why_not(phases)
+
+
+def _why_not_allocated(
+    accountant: Accountant, phases: Sequence[Phase], relation: NeighboringRelation
+) -> str:
+    if relation == REPLACE_ONE:
+        return (
+            "neighboring_relation must be 'add_or_remove_one' for random allocation, "
+            f"because no bound for a replaced record is proven, got {relation!r}."
+        )
+    return accountant.why_not([allocation_of(phase) for phase in phases])

@@ -22,6 +22,7 @@ from dpsgd_explorer.accounting.batches import (
     batches_answers,
     batches_interval,
 )
+from dpsgd_explorer.accounting.calibration import allocated_noise
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import APPROXIMATION, Interval, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
@@ -31,7 +32,13 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 )
 from dpsgd_explorer.accounting.queries import DOES_NOT_APPLY, Answer
 from dpsgd_explorer.accounting.registry import ALL
-from dpsgd_explorer.accounting.sampling_schemes import POISSON, TRUNCATED_POISSON
+from dpsgd_explorer.accounting.sampling_schemes import (
+    POISSON,
+    RANDOM_ALLOCATION,
+    TRUNCATED_POISSON,
+    allocation_of,
+)
+from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.cli.flags import DELTA_HELP, number, whole_number
 
 SIGMA_DIGITS = 4
@@ -46,7 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--sample-rate",
         type=sample_rate,
         required=True,
-        help="batch size / N, in (0, 1], a number or a fraction such as 256/60000",
+        help="batch size / N, in (0, 1], a number or a fraction such as 256/60000; "
+        f"1/slots for {RANDOM_ALLOCATION}",
     )
     noise_or_target = parser.add_mutually_exclusive_group(required=True)
     noise_or_target.add_argument(
@@ -152,8 +160,15 @@ def _check_group(options: argparse.Namespace) -> None:
 
 def _noise(options: argparse.Namespace) -> float:
     """Returns the noise multiplier for the target ε, rounded up."""
+    if options.sampling == RANDOM_ALLOCATION:
+        run = allocation_of(Phase(options.sample_rate, 1.0, options.steps))
+        target = Target.of(
+            options.target_epsilon, options.delta, options.accountant, options.relation
+        )
+        return _rounded_up(allocated_noise(target, run.slots, run.steps))
     if options.sampling != POISSON:
-        validation.refuse("sampling", f"{POISSON!r} for a target", options.sampling)
+        rule = f"{POISSON!r} or {RANDOM_ALLOCATION!r} for a target"
+        validation.refuse("sampling", rule, options.sampling)
     least = accounting.noise_multiplier(
         target_epsilon=options.target_epsilon,
         sample_rate=options.sample_rate,
@@ -162,6 +177,10 @@ def _noise(options: argparse.Namespace) -> float:
         accountant=options.accountant,
         neighboring_relation=options.relation,
     )
+    return _rounded_up(least)
+
+
+def _rounded_up(least: float) -> float:
     digits: int = 10**SIGMA_DIGITS
     return math.ceil(least * digits) / digits
 

@@ -10,6 +10,7 @@ from dpsgd_explorer.accounting.sampling_schemes import (
     FIXED_SIZE,
     FULL_BATCH,
     POISSON,
+    RANDOM_ALLOCATION,
     TRUNCATED_POISSON,
 )
 
@@ -73,6 +74,7 @@ SAMPLED = {
     FULL_BATCH: "full batches, rate {:.6g}",
     FIXED_SIZE: "batches of fixed size, {:.6g} of the records",
     TRUNCATED_POISSON: "Poisson sampling at rate {:.6g}, batches with a maximum size",
+    RANDOM_ALLOCATION: "each record in one random step per epoch, rate {:.6g}",
 }
 
 

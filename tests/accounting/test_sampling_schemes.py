@@ -11,6 +11,7 @@ from dpsgd_explorer.accounting import (
     epsilon,
     fixed_size_epsilon,
     gaussian_epsilon,
+    random_allocation_epsilon,
     sample_rate,
     trade_off,
 )
@@ -36,7 +37,27 @@ def test_of_shuffled_batches_nobody_speaks_and_each_says_why():
     for answer in in_order(all_epsilons, *RUN, sampling="shuffled").values():
         assert (answer.status, answer.epsilon) == ("does not apply", None)
         assert "Chua et al. 2024" in answer.reason
-        assert "Use Poisson sampling" in answer.reason
+        assert "Use 'random_allocation'" in answer.reason
+        assert "at most the ε of one Gaussian step per epoch" in answer.reason
+
+
+def test_random_allocation_has_an_answer_by_the_exact_accountant_alone():
+    run = {"noise_multiplier": 2.0, "steps": 12, "delta": 1e-5}
+    answers = all_epsilons(sample_rate=1 / 12, **run, sampling="random_allocation")
+    exact = answers.pop("exact")
+    assert exact.epsilon == random_allocation_epsilon(
+        noise_multiplier=2.0, slots=12, epochs=1, delta=1e-5
+    )
+    assert all("random allocation" in one.reason for one in answers.values())
+    with pytest.raises(AccountingError, match="such as 1/12"):
+        all_epsilons(sample_rate=0.083, **run, sampling="random_allocation")
+    replaced = all_epsilons(
+        sample_rate=1 / 12,
+        **run,
+        sampling="random_allocation",
+        neighboring_relation="replace_one",
+    )
+    assert all("no bound for a replaced" in one.reason for one in replaced.values())
 
 
 def test_batches_of_fixed_size_have_an_exact_and_a_renyi_answer():

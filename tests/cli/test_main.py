@@ -361,6 +361,17 @@ def test_sizes_belong_to_batches_that_are_cut(more, capsys):
     assert "got None" in told or "left out" in told
 
 
+def test_random_allocation_is_answered_and_calibrated(capsys):
+    rest = ["--sample-rate", "1/12", "--steps", "12", "--delta", "1e-5"]
+    rest += ["--sampling", "random_allocation"]
+    assert main(["epsilon", *rest, "--target-epsilon", "1"]) == 0
+    noise = capsys.readouterr().out.split()[2].removesuffix(",")
+    assert main(["epsilon", *rest, "--noise-multiplier", noise, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert 0.999 < answer["value"] <= 1
+    assert (answer["sampling"], answer["status"]) == ("random_allocation", "exact")
+
+
 def test_a_reader_that_has_enough_ends_the_command_quietly():
     """As ``python -m dpsgd_explorer epsilon … | head -0`` does."""
     command = [sys.executable, "-m", "dpsgd_explorer", "epsilon", *RUN_OPTIONS]

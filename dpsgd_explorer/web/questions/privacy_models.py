@@ -69,7 +69,8 @@ Sampling = Annotated[
     Field(
         json_schema_extra={"enum": list(SAMPLINGS)},
         description="Method of drawing batches. truncated_poisson also requires "
-        "sample_size and max_batch_size.",
+        "sample_size and max_batch_size; random_allocation requires a sample_rate of "
+        "1/t for t steps per epoch.",
     ),
 ]
 Records = Annotated[int, Field(ge=1, le=MAX_RECORDS)]

@@ -345,7 +345,19 @@ CALLS = {
     ),
     "random_allocation_epsilon": Call(
         accounting.random_allocation_epsilon,
-        {"noise_multiplier": 1.5, "slots": 4, "epochs": 2} | DELTA,
+        {"noise_multiplier": 1.5, "slots": 4, "epochs": 1} | DELTA,
+    ),
+    "random_allocation_delta": Call(
+        accounting.random_allocation_delta,
+        {"noise_multiplier": 1.5, "slots": 4, "epochs": 1, "epsilon": 0.5},
+    ),
+    "random_allocation_noise_multiplier": Call(
+        accounting.random_allocation_noise_multiplier,
+        {"target_epsilon": 2.0, "slots": 4, "epochs": 1} | DELTA,
+    ),
+    "random_allocation_epochs": Call(
+        accounting.random_allocation_epochs,
+        {"target_epsilon": 0.25, "noise_multiplier": 2.5, "slots": 4} | DELTA,
     ),
     "banded_strategy": Call(
         correlated,
@@ -513,6 +525,7 @@ SLOW = {
     "Plan.create",
     "truncated_poisson",
     "truncated_poisson_noise_multiplier",
+    "random_allocation_noise_multiplier",
     "audit",
 }
 DRAWN = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

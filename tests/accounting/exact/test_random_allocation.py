@@ -12,8 +12,11 @@ from scipy.stats import norm
 from dpsgd_explorer.accounting import (
     epsilon_interval,
     gaussian_epsilon,
+    random_allocation_delta,
+    random_allocation_epochs,
     random_allocation_epsilon,
     random_allocation_interval,
+    random_allocation_noise_multiplier,
 )
 from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.accounting.exact.random_allocation import (
@@ -234,3 +237,38 @@ def test_an_argument_outside_its_domain_is_named(wrong, name):
     right = {"noise_multiplier": 1.0, "slots": 4, "epochs": 1, "delta": 1e-5}
     with pytest.raises(AccountingError, match=name):
         random_allocation_epsilon(**right | wrong)
+
+
+def test_delta_of_two_slots_agrees_with_an_integral():
+    run = {"noise_multiplier": 1.3, "slots": 2, "epochs": 1}
+    at = random_allocation_delta(**run, epsilon=0.7)
+    removed = mean_call(math.exp(0.7), 1.3, 2)
+    assert removed <= at <= removed * (1 + 2e-4)
+
+
+def test_calibrated_noise_and_epochs_meet_the_target():
+    run = {"slots": 8, "delta": 1e-5}
+    noise = random_allocation_noise_multiplier(target_epsilon=1.5, epochs=1, **run)
+    spent_so = random_allocation_epsilon(noise_multiplier=noise, epochs=1, **run)
+    assert 1.4995 < spent_so <= 1.5
+    count = random_allocation_epochs(target_epsilon=1.5, noise_multiplier=3.0, **run)
+    assert [
+        random_allocation_epsilon(noise_multiplier=3.0, epochs=epochs, **run) <= 1.5
+        for epochs in (count, count + 1)
+    ] == [True, False]
+    assert random_allocation_epochs(target_epsilon=1.0, noise_multiplier=0, **run) == 0
+
+
+def test_fixed_slots_cost_what_draws_of_the_sufficient_statistic_say():
+    """δ with one slot for all epochs, from draws of every step of two epochs."""
+    sigma, slots, delta = 1.5, 4, 0.02
+    epsilon = random_allocation_epsilon(
+        noise_multiplier=sigma, slots=slots, epochs=2, delta=delta, fixed_slots=True
+    )
+    rng = np.random.default_rng(11)
+    noise = rng.normal(size=(400_000, 2, slots))
+    noise[:, :, 0] += 1 / sigma
+    ratio = np.exp((noise / sigma - 1 / (2 * sigma**2)).sum(axis=1)).mean(axis=1)
+    gains = np.maximum(1 - math.exp(epsilon) / ratio, 0.0)
+    assert delta - gains.mean() > -4 * gains.std() / math.sqrt(len(gains))
+    assert gains.mean() == pytest.approx(delta, rel=0.05)

@@ -45,6 +45,7 @@ def test_batches_of_fixed_size_are_answered_from_both_sides_or_by_renyi(client):
         (CUT | {"accountant": "rdp"}, "accountant", "must be 'exact'"),
         (FIXED | {"accountant": "gdp"}, "accountant", "must be 'exact' or 'rdp'"),
         ({"sampling": "fixed_size"}, "neighboring_relation", "'replace_one'"),
+        ({"sampling": "random_allocation", "sample_rate": 0.3}, "sample_rate", "1/t"),
         ({"sampling": "full_batch"}, "sample_rate", "must be 1"),
         ({"sampling": "shuffled"}, "sampling", "Chua"),
         ({"sampling": "dealt"}, "sampling", "one of poisson, "),
@@ -53,6 +54,20 @@ def test_batches_of_fixed_size_are_answered_from_both_sides_or_by_renyi(client):
 def test_a_sampling_names_what_it_lacks(reading, changed, field, says):
     answer = reading.get(f"{API}/epsilon", query_string=RUN | changed)
     error_of(answer, 422, field, says)
+
+
+def test_random_allocation_is_answered_at_a_rate_of_one_slot(client):
+    run = RUN | {"sample_rate": 1 / 12, "steps": 18}
+    answer = ask(client, "epsilon", **run, sampling="random_allocation")
+    found = accounting.random_allocation_interval(
+        noise_multiplier=RUN["noise_multiplier"],
+        slots=12,
+        steps=18,
+        delta=RUN["delta"],
+    )
+    sides = (found.value, found.lower, found.upper, found.status)
+    assert tuple(answer[n] for n in ("value", "lower", "upper", "status")) == sides
+    assert answer["sampling"] == "random_allocation"
 
 
 def test_sampling_is_specified(reading):
