@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from jinja2 import Environment, nodes
 
 from dpsgd_explorer.web.texts.catalogue import one_line
+from dpsgd_explorer.web.texts.scripts import change_script
 from dpsgd_explorer.web.texts.segments import Template, change_html, has_words
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +91,24 @@ def _of_markup(line: int, text: str) -> Texts:
         yield line, text
 
 
+def of_script(source: str) -> Texts:
+    """Yield (line, text) of a script, without lists of classes of elements."""
+    found: list[str] = []
+    change_script(source, lambda text: found.append(text) or text)  # type: ignore[func-returns-value]
+    for text in found:
+        words = re.sub(r"[\w-]*\$\{.*?\}", "", text).split()
+        if not _classes().issuperset(words):
+            yield source.count("\n", 0, source.find(text)) + 1, text
+
+
+@functools.cache
+def _classes() -> set[str]:
+    """Return the classes and elements that style sheets name."""
+    sheets = [*ROOT.glob("static/**/*.css"), *PACKAGE.rglob("*.css")]
+    text = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+    return set(re.findall(r"\.([a-z][\w-]*)", text))
+
+
 def _joined(parts: Iterable[Any]) -> str:
     """Return parts as one text, with a named placeholder for each computed part."""
     text, names = "", []
@@ -118,15 +138,18 @@ def all_texts() -> dict[str, list[str]]:
     """Return {text: its positions in the source}, in the order of the files."""
     environment = Environment(trim_blocks=True, lstrip_blocks=True)
     found: dict[str, list[str]] = {}
-    for file in sorted([*ROOT.glob("templates/**/*.html"), *PACKAGE.rglob("*.*")]):
+    readers: dict[str, Callable[[str], Texts]] = {
+        ".html": functools.partial(of_template, environment),
+        ".py": of_python,
+        ".js": of_script,
+    }
+    folders = (PACKAGE, ROOT / "static", ROOT / "templates")
+    for file in sorted(file for folder in folders for file in folder.rglob("*.*")):
         path = file.relative_to(ROOT)
-        if file.suffix not in (".html", ".py") or NOT_SHOWN.intersection(path.parts):
+        if file.suffix not in readers or NOT_SHOWN.intersection(path.parts):
             continue
-        source = file.read_text(encoding="utf-8")
-        is_python = file.suffix == ".py"
-        texts = of_python(source) if is_python else of_template(environment, source)
-        for line, text in texts:
-            is_code = is_python and "{{" in text
+        for line, text in readers[file.suffix](file.read_text(encoding="utf-8")):
+            is_code = file.suffix == ".py" and "{{" in text
             if has_words(re.sub(r"\{[^{}]*\}", "", text)) and not is_code:
                 found.setdefault(one_line(text), []).append(f"{path}:{line}")
     for status in HTTPStatus:  # titles of error pages

@@ -120,14 +120,18 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.undefined = StrictUndefined  # a misspelt name is an error
+    catalogue = None
     if settings.language != Settings.language:
-        file = LANGUAGES_DIR / f"{settings.language}.po"
-        translate(app, Catalogue.read(file))
+        catalogue = Catalogue.read(LANGUAGES_DIR / f"{settings.language}.po")
+        translate(app, catalogue)
     compact = {"sort_keys": True, "separators": (",", ":")}
     app.jinja_env.policies["json.dumps_kwargs"] = compact
     app.extensions |= open_services(settings)
     published = assets.publish(
-        assets.FRONT_DIR / "static", settings.instance_dir, assets.DOCUMENTATION_DIR
+        assets.FRONT_DIR / "static",
+        settings.instance_dir,
+        assets.DOCUMENTATION_DIR,
+        catalogue.script if catalogue else None,
     )
     app.jinja_env.globals |= {
         "site": site,

@@ -158,22 +158,51 @@ class Assets:
 
 
 def publish(
-    static_dir: Path, instance_dir: Path, documentation_dir: Path | None = None
+    static_dir: Path,
+    instance_dir: Path,
+    documentation_dir: Path | None = None,
+    translate: Callable[[str], str] | None = None,
 ) -> Assets:
-    """Copy and compress files that are not yet published; return their addresses."""
+    """Copy and compress files that are not yet published; return their addresses.
+
+    Args:
+        static_dir: Folder of the static files.
+        instance_dir: The instance folder, which gets the copies.
+        documentation_dir: Folder of the documentation's pages.
+        translate: Returns a script in another language; None means English.
+    """
     files = _files(static_dir) | _files_of_rooms()
     shelf = instance_dir / "assets"
-    tree = tree_hash(files)
+    with tempfile.TemporaryDirectory() as folder:
+        if translate:
+            files |= _translated(files, Path(folder), translate)
+        tree = tree_hash(files)
+        _copy_and_compress(files, shelf / tree)
+        imports = _all_imports(files)
     plotly = f"plotly-{importlib.metadata.version('plotly')}"
-    _copy_and_compress(files, shelf / tree)
     _copy_and_compress({PLOTLY: plotly_bundle()}, shelf / plotly)
     _delete_old_trees(shelf, "", tree)
     return Assets(
         shelf=shelf,
         folders=dict.fromkeys(files, tree) | {PLOTLY: plotly},
-        imports=_all_imports(files),
+        imports=imports,
         documentation=_publish_documentation(documentation_dir, shelf),
     )
+
+
+def _translated(
+    files: Mapping[str, Path], folder: Path, translate: Callable[[str], str]
+) -> dict[str, Path]:
+    """Write the scripts in another language; return them by their published names."""
+    written = {}
+    for name, source in files.items():
+        if source.suffix != ".js":
+            continue
+        written[name] = folder / name
+        written[name].parent.mkdir(parents=True, exist_ok=True)
+        script = translate(source.read_text(encoding="utf-8"))
+        written[name].write_text(script, encoding="utf-8")
+    return written
 
 
 def _publish_documentation(source: Path | None, shelf: Path) -> str | None:

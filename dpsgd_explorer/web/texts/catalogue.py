@@ -15,6 +15,7 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.web.texts.scripts import change_script
 from dpsgd_explorer.web.texts.segments import (
     Template,
     change_html,
@@ -38,6 +39,12 @@ _TEXT_KEYS = {"label", "title", "sub", "unit", "words", "help"}
 def one_line(text: str) -> str:
     """Return a text as catalogues have it, with single spaces."""
     return " ".join(text.split())
+
+
+def _in_place_of(english: str, translation: str) -> str:
+    """Return a translation with the white space around the English text."""
+    before, _, after = english.partition(english.strip())
+    return before + translation + after
 
 
 def read_po(text: str) -> dict[str, str]:
@@ -110,7 +117,7 @@ class Catalogue:
                     f"the translation of {english!r} must have the placeholders and "
                     f"tags {expected}, got {found}."
                 )
-            if _PLACEHOLDER.search(english) and not re.search(r"\{[{%]", english):
+            if _PLACEHOLDER.search(english) and not re.search(r"\$\{|\{[{%]", english):
                 pattern = Pattern(english, translation)
                 self._patterns.setdefault(pattern.word, []).append(pattern)
         self.text = functools.lru_cache(maxsize=10_000)(self._text)
@@ -128,8 +135,13 @@ class Catalogue:
             raise ConfigError("DPSGD_LANGUAGE", f"{file.name}: {error}") from None
 
     def segment(self, english: str) -> str:
-        """Return the translation of a template's segment, itself if there is none."""
-        return self._messages.get(one_line(english), english)
+        """Return the translation of a text in source, itself if there is none."""
+        found = self._messages.get(one_line(english))
+        return english if found is None else _in_place_of(english, found)
+
+    def script(self, source: str) -> str:
+        """Return a script in the language of the catalogue."""
+        return change_script(source, self.segment)
 
     def _find(self, text: str, change: Callable[[str], str]) -> str | None:
         """Return the translation of a whole text by the most specific entry."""
@@ -151,8 +163,7 @@ class Catalogue:
             if len(parts) > 1:
                 parts[::2] = map(self.text, parts[::2])
             return "".join(parts)
-        before, after = english.split(english.strip())
-        return before + found + after
+        return _in_place_of(english, found)
 
     def html(self, html: str) -> Markup:
         """Return HTML with its texts translated."""

@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _RAW = re.compile(r"<(?:script|style|pre)\b[^>]*>|<!--")
-_ATTRIBUTE = re.compile(rf'(\s(?:{READ_ATTRIBUTES})=")([^"]+)')
+_ATTRIBUTE = re.compile(rf'(\s(?:{READ_ATTRIBUTES})=")(?!width=)([^"]+)')
 _WORD = re.compile(r"[^\W\d_\ue000-\uf7ff]{2}")
 _NOT_TEXT = re.compile(r"<[^>]*>|&#?\w+;")
 

@@ -86,6 +86,13 @@ def test_a_template_and_the_values_that_it_prints_are_translated(catalogue):
     assert json.loads(script[8:-9]) == {**data, "label": "der erste Lauf"}
 
 
+def test_the_texts_of_a_script_are_translated_in_its_source(catalogue):
+    script = 'show("first run ", `${first} run`); // first run'
+    assert catalogue.script(script) == script.replace(
+        '"first run "', '"der erste Lauf "'
+    )
+
+
 @pytest.mark.parametrize(
     ("english", "translation"),
     [

@@ -28,6 +28,7 @@ class Words(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attributes):
+        attributes = [] if ("name", "viewport") in attributes else attributes
         if tag in ("script", "style", "pre"):
             self.closed_by = tag
         read = [value for name, value in attributes if name in READ]
@@ -83,6 +84,7 @@ def test_a_template_without_translation_is_the_same(templates):
         ("<p>It is {% if a %}in{% endif %}.</p>", ["It is {% if a %}in{% endif %}."]),
         ("{% for x in y %}Row {{ x }}{% endfor %}", ["Row {{ x }}"]),
         ('<li{% if a > 1 %} title="More <>"{% endif %}>One</li>', ["More <>", "One"]),
+        ('<meta content="width=device-width">', []),
         ("<script>const a = 'No text';</script>{# No text #}", []),
         (
             '{{ f({"a": {"b": "}}"}}) }} and more',

@@ -23,9 +23,10 @@ READ = {"alt", "aria-label", "aria-valuetext", "content", "placeholder", "title"
 ENVIRONMENT = Environment()
 WORD = re.compile(r"[^\W\d_]{2,}")
 PLACEHOLDER = re.compile(r"(\{[^{}]*\}|[\ue000-\uf7ff])")
-SOME_PAGES = ("/", "/train/", "/runs/", "/data/", "/classes/", "/labs/attack/")
+SOME_PAGES = ("/", "/runs/", "/data/", "/classes/")
 PAGES = (
-    *(*SOME_PAGES, "/learn/", "/learn/short/", "/glossary/", "/about/", "/teach/"),
+    *(*SOME_PAGES, "/train/", "/learn/", "/learn/short/", "/glossary/", "/about/"),
+    *("/teach/", "/labs/", "/labs/attack/"),
     *(f"/labs/{lab}/" for lab in ("accountants", "engines", "planner", "reconstruct")),
     *(f"/learn/{slug}/" for slug in CHAPTERS),
     *(f"/teach/{slug}/" for slug in CHAPTERS),
@@ -45,6 +46,8 @@ def marked(text):
 
 def pseudo(text):
     """Return the translation of a text into the pseudo-language."""
+    if "${" in text:
+        return f"⟦{text}⟧"
     if "{{" not in text and "{%" not in text:
         return change_html(text, marked)
     template = Template(ENVIRONMENT, text)
