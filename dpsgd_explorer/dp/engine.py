@@ -56,13 +56,8 @@ from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.optimizers import ScalerBinding, unwrapped_optimizer
-from dpsgd_explorer.dp.sampling.loader import (
-    Collate,
-    Fetch,
-    PoissonLoader,
-    Records,
-    fetcher,
-)
+from dpsgd_explorer.dp.sampling.loader import PoissonLoader
+from dpsgd_explorer.dp.sampling.records import Collate, Fetch, Records, fetcher
 from dpsgd_explorer.dp.sampling.users import Users
 from dpsgd_explorer.dp.session import Session
 from dpsgd_explorer.dp.state import new_state

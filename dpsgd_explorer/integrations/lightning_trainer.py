@@ -9,7 +9,7 @@ from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import nn
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from dpsgd_explorer.dp.sampling.loader import fetcher
+from dpsgd_explorer.dp.sampling.records import fetcher
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.integrations.planned_run import reject_arguments
 

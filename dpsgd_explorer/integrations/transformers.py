@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dpsgd_explorer import dp
-from dpsgd_explorer.dp.sampling.loader import fetcher
+from dpsgd_explorer.dp.sampling.records import fetcher
 from dpsgd_explorer.dp.sampling.users import Users
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.integrations.per_sample_loss import (

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from dpsgd_explorer import dp
-from dpsgd_explorer.dp.sampling.loader import fetcher
+from dpsgd_explorer.dp.sampling.records import fetcher
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import one_of
 
