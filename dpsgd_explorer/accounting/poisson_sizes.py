@@ -1,4 +1,4 @@
-"""Checks that batch sizes fit Poisson sampling, which ε assumes.
+"""Checks that batch sizes fit the sampling that ε assumes.
 
 An honest run fails a check only with a small probability, which is bounded for all
 sizes: by Chernoff's inequality for the total, by a union bound for equal sizes.
@@ -44,6 +44,44 @@ def is_likely_total(
         rest = 1 - share
         divergence += math.inf if q == 1 else rest * math.log(rest / (1 - q))
     return trials * divergence <= math.log(2 / MAX_TOTAL_ERROR)
+
+
+def is_likely_sum(
+    samples: int,
+    batches: int,
+    *,
+    sample_size: int,
+    sample_rate: float,
+    slots: int | None = None,
+) -> bool:
+    """Returns True if the sampling can explain the total size of the batches.
+
+    Without slots this is ``is_likely_total``.  Each whole epoch of random allocation
+    contains every record once.  The first j batches of an epoch contain Binomial(N,
+    j/t) records, which Chernoff's inequality bounds as for Poisson sampling.
+
+    Args:
+        samples: Records of all batches together.
+        batches: Number of consecutive batches, from the begin of an epoch.
+        sample_size: Number N of records in the data set.
+        sample_rate: Probability of a record to be in a given batch.
+        slots: Batches t of an epoch of random allocation; None for Poisson sampling.
+
+    Example:
+        >>> is_likely_sum(2000, 20, sample_size=1000, sample_rate=0.1, slots=10)
+        True
+        >>> is_likely_sum(2001, 20, sample_size=1000, sample_rate=0.1, slots=10)
+        False
+    """
+    if slots is None:
+        return is_likely_total(
+            samples, batches, sample_size=sample_size, sample_rate=sample_rate
+        )
+    epochs, rest = divmod(batches, slots)
+    of_rest, begun = samples - epochs * sample_size, int(rest > 0)
+    return of_rest >= 0 and is_likely_total(
+        of_rest, begun, sample_size=sample_size, sample_rate=rest / slots
+    )
 
 
 def are_of_one_size(

@@ -18,7 +18,8 @@ from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
-from dpsgd_explorer.dp.sampling.loader import PoissonLoader
+from dpsgd_explorer.dp.sampling.allocation import RandomAllocationSampler
+from dpsgd_explorer.dp.sampling.loader import PoissonLoader, RandomAllocationLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "PoissonLoader",
     "PoissonSampler",
     "PrivacyEngine",
+    "RandomAllocationLoader",
+    "RandomAllocationSampler",
     "Run",
     "check_rule",
     "choices",

@@ -264,7 +264,7 @@ class AccountedEngine:
     def _receipt(self) -> dict[str, Any]:
         state = self._state
         plan, ledger, canaries = state.plan, state.ledger, state.canaries
-        covered = state.poisson_is_covered and state.loss_is_covered
+        covered = state.sampling_is_covered and state.loss_is_covered
         has_all = covered and plan.accountant == ALL
         state.check_as_planned()
         return receipt(
@@ -308,8 +308,9 @@ def _unscored(state: EngineState, canaries: Canaries) -> list[Unscored]:
 
 def _sampling_note(state: EngineState) -> str:
     if state.samples_itself:
+        law = "Poisson" if state.plan.slots is None else "random allocation"
         of_users = "" if state.users is None else ", of users"
-        return f"Poisson, by the engine's own sampler{state.partition.note}{of_users}"
+        return f"{law}, by the engine's own sampler{state.partition.note}{of_users}"
     if state.poisson_assumed:
         return "not checked; the caller vouched for Poisson sampling"
     return "not checked; no epsilon"

@@ -65,7 +65,7 @@ CHOICES: dict[str, Collection[str]] = {
     "clipping_style": CLIPPING_STYLES,
     "loss_reduction": LOSS_REDUCTIONS,
     "noise": NOISES,
-    "sampling": ("poisson", "unchecked"),
+    "sampling": ("poisson", "random_allocation", "unchecked"),
 }
 
 
@@ -401,7 +401,11 @@ class Sizes(NamedTuple):
         return no_length and self.noise_multiplier is not None
 
     def plan(
-        self, plan: Plan | None, accounting_mode: str, schedule: Schedule | None
+        self,
+        plan: Plan | None,
+        accounting_mode: str,
+        schedule: Schedule | None,
+        sampling: str,
     ) -> Plan:
         """Returns the plan of the run.
 
@@ -410,14 +414,22 @@ class Sizes(NamedTuple):
             accounting_mode: A key of ACCOUNTANTS, or "all".
             schedule: Schedule of the noise.  A target epsilon is the epsilon of all
                 steps with their scheduled noise.
+            sampling: A key of CHOICES["sampling"].
 
         Raises:
             ConfigError: a size is given together with a plan, is missing, or is outside
                 its domain.
         """
+        assumed = "poisson" if sampling == "unchecked" else sampling
         if plan is None:
-            return self._created(accounting_mode, schedule)
+            return self._created(accounting_mode, schedule, assumed)
         self._reject_any()
+        if plan.sampling != assumed:
+            raise ConfigError(
+                "sampling",
+                f"sampling must be that of the plan, {plan.sampling!r}, got "
+                f"{sampling!r}.",
+            )
         if schedule is None or schedule == plan.noise_schedule:
             return plan
         if plan.noise_schedule is not None:
@@ -437,7 +449,9 @@ class Sizes(NamedTuple):
                     f"contains it. Leave {name} out.",
                 )
 
-    def _created(self, accounting_mode: str, schedule: Schedule | None) -> Plan:
+    def _created(
+        self, accounting_mode: str, schedule: Schedule | None, sampling: str
+    ) -> Plan:
         if self.batch_size is None or self.sample_size is None:
             raise ConfigError(
                 "batch_size" if self.batch_size is None else "sample_size",
@@ -464,6 +478,7 @@ class Sizes(NamedTuple):
             delta=self._delta(sample_size),
             accountant=accounting_mode,
             noise_schedule=schedule,
+            sampling=sampling,
         )
 
     def _delta(self, sample_size: int) -> float:
@@ -568,7 +583,7 @@ class Config:
         ranks = given if isinstance(given, Ranks) else Ranks.of(given)
         if ranks is ALONE:
             warn_without_group()
-        plan = sizes.plan(plan, accounting_mode, noise.schedule)
+        plan = sizes.plan(plan, accounting_mode, noise.schedule, sampling)
         options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
         if sizes.open_ended:
             _reject_schedules(options)
@@ -690,11 +705,11 @@ def _bounds(bounds: Any) -> Any:
 
 
 def _reject_parts(size: int | None, sampling: str) -> None:
-    if size is not None and sampling != "poisson":
+    if size is not None and sampling == "unchecked":
         raise ConfigError(
             "physical_batch_size",
             f"physical_batch_size must not be given with sampling={sampling!r}, got "
-            f"{size}: it splits the batches of poisson_loader. Split the batch and "
+            f"{size}: it splits batches of the engine's loader. Split the batch and "
             "call backward once for each part, then step once.",
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Self
+from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -56,16 +56,21 @@ from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.optimizers import ScalerBinding, unwrapped_optimizer
-from dpsgd_explorer.dp.sampling.loader import PoissonLoader
+from dpsgd_explorer.dp.sampling.loader import (
+    Loader,
+    PoissonLoader,
+    RandomAllocationLoader,
+)
 from dpsgd_explorer.dp.sampling.records import Collate, Fetch, Records, fetcher
 from dpsgd_explorer.dp.sampling.users import Users
 from dpsgd_explorer.dp.session import Session
 from dpsgd_explorer.dp.state import new_state
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from dpsgd_explorer.validation import whole
+from dpsgd_explorer.validation import one_of, whole
 
 #: A batch (inputs, targets) and the loss of the training.
 Example = tuple[tuple[Any, Any], LossFunction]
+LoaderKind = TypeVar("LoaderKind", bound=Loader)
 #: Owner of each record: a list, an array of numpy or a tensor.
 UserIds = Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor
 
@@ -82,7 +87,9 @@ class PrivacyEngine(AccountedEngine):
         module: The model, with inputs ``(B, ...)``.  Parameters that have
             ``requires_grad`` when ``attach`` is called are trained.
         batch_size: Expected number of samples B of a logical batch: the sample rate is
-            ``batch_size / sample_size``, and the noisy sum is divided by B.
+            ``batch_size / sample_size``, and the noisy sum is divided by B.  With
+            random allocation it is the largest expected number; the sum is divided by
+            N/t, with t = ceil(N / B) batches per epoch.
         sample_size: Number of records N of the data set.
         target_epsilon: Epsilon of all steps together; the noise is chosen for it.
         target_delta: Delta, below 1/N; if None, 1/(2N).
@@ -112,9 +119,11 @@ class PrivacyEngine(AccountedEngine):
         noise: "secure" or "seeded"; ``kind`` of ``Noise``.
         engine: "hooks", "extending", "vmap" or "microbatch"; see ``Execution``.
         physical_batch_size: Maximum number of samples in memory; see ``Execution``.
-        sampling: "poisson": batches must come from ``poisson_loader``.  "unchecked":
-            batches may come from any loader, and ``get_epsilon`` raises an error unless
-            you pass ``assume_poisson=True``.
+        sampling: "poisson": batches must come from ``poisson_loader``.
+            "random_allocation": batches must come from ``random_allocation_loader``,
+            each record once per epoch; without canaries and ``user_ids``.
+            "unchecked": batches may come from any loader, and ``get_epsilon`` raises an
+            error unless you pass ``assume_poisson=True``.
         example_inputs: A batch ``(inputs, targets)`` as the loader yields it, inputs of
             shape ``(B, ...)``.  The safety check then runs in ``attach``, and also
             checks the loss.  The check uses shapes and dtypes, not values.
@@ -343,12 +352,63 @@ class PrivacyEngine(AccountedEngine):
                 is not ``sample_size`` or that of ``user_ids``; ``collate`` sorts the
                 records of users; or ``steps`` or ``num_workers`` is not a whole number.
         """
-        sampler = self._state.sampler
+        if self._state.plan.slots is not None:
+            raise ConfigError(
+                "sampling",
+                "sampling must be 'poisson' for poisson_loader, got "
+                f"{self.options.sampling!r}. Use random_allocation_loader.",
+            )
         if steps is not None:
-            sampler.steps = whole("steps", steps, 1, MAX_STEPS)
-        return PoissonLoader(
+            self._state.sampler.steps = whole("steps", steps, 1, MAX_STEPS)
+        return self._loader(PoissonLoader, dataset, collate, num_workers)
+
+    def random_allocation_loader(
+        self,
+        dataset: Records,
+        *,
+        collate: Collate | None = None,
+        num_workers: int = 0,
+    ) -> RandomAllocationLoader:
+        """Returns a loader of random allocation: each record once per epoch.
+
+        Each iteration is an epoch of t = ceil(N / batch_size) batches.  In each epoch,
+        every record draws one of them, afresh and independently.  Every batch must make
+        a step, in its order.  If you leave an iteration early, or save the run in its
+        middle, the next iteration completes it.
+
+        Args:
+            dataset: A TensorDataset, a tuple of tensors ``(N, ...)``, or any data set
+                with a length and items by index, such as a list.
+            collate: Function that joins a list of items into a batch; if None, torch's
+                ``default_collate``.
+            num_workers: Number of processes that fetch records ahead.  The batches do
+                not depend on it.
+
+        Raises:
+            ConfigError: ``sampling`` of the engine is not "random_allocation"; the data
+                set has no length or no items by index, or its length is not
+                ``sample_size``; or ``num_workers`` is not a whole number.
+
+        Source: Feldman and Shenfeld (2025), arXiv:2502.08202.
+        """
+        if self._state.plan.slots is None:
+            raise ConfigError(
+                "sampling",
+                "sampling must be 'random_allocation' for random_allocation_loader, "
+                f"got {self.options.sampling!r}. Pass it to PrivacyEngine.",
+            )
+        return self._loader(RandomAllocationLoader, dataset, collate, num_workers)
+
+    def _loader(
+        self,
+        kind: type[LoaderKind],
+        dataset: Records,
+        collate: Collate | None,
+        num_workers: int,
+    ) -> LoaderKind:
+        return kind(
             dataset,
-            sampler,
+            self._state.sampler,
             self._state.note_draw,
             collate,
             self._execution.physical_batch_size,
@@ -533,7 +593,9 @@ class PrivacyEngine(AccountedEngine):
                 if anyone may have seen their models or metrics.  Seeded noise repeats
                 these steps, so they cost nothing.  Secure noise does not, so they are
                 counted, and the run becomes shorter by ``lost_steps``.  Steps of this
-                engine itself are counted without it.
+                engine itself are counted without it.  With random allocation, count
+                every epoch that a process began after the state as a whole one; the
+                rest of an epoch that the state is inside of is counted without it.
 
         Raises:
             ConfigError: the state belongs to a run with other settings.
@@ -575,7 +637,7 @@ class Run:
     Attributes:
         engine: The ``PrivacyEngine`` that clips, adds noise and counts the steps.
         optimizers: The optimizers whose steps are private, a tuple.
-        loader: The loader, which yields the Poisson batches of one epoch per iteration.
+        loader: The loader, which yields the batches of one epoch per iteration.
 
     Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
 
@@ -602,7 +664,7 @@ class Run:
         self,
         engine: PrivacyEngine,
         optimizers: Sequence[Optimizer],
-        loader: PoissonLoader,
+        loader: Loader,
     ) -> None:
         self.engine = engine
         self.optimizers = tuple(optimizers)
@@ -613,7 +675,7 @@ class Run:
         """The ``Plan`` that the accountant receives: sizes, steps, noise, delta."""
         return self.engine.plan
 
-    def epochs(self) -> Iterator[PoissonLoader]:
+    def epochs(self) -> Iterator[Loader]:
         """Yields the loader once for each remaining epoch, without end if open-ended.
 
         Raises:
@@ -738,10 +800,11 @@ class Run:
             spent = "ε unknown"
         planned = self.loader.batch_sampler.steps
         of = "" if planned is None else f" of {planned:,}"
+        law = "Poisson batches" if plan.slots is None else "random allocation"
         return (
             f"Run({spent} at δ = {plan.delta:.2g}, {plan.accountant}; "
             f"{engine.steps_done:,}{of} steps; {engine.options.noise} noise; "
-            f"Poisson batches{' of users' * (engine.options.unit == 'user')})"
+            f"{law}{' of users' * (engine.options.unit == 'user')})"
         )
 
 
@@ -770,6 +833,7 @@ def make_private(
     after: Run | PrivacyEngine | None = None,
     user_ids: UserIds | None = None,
     records_per_user: int | None = None,
+    sampling: choices.LoaderSampling = "poisson",
 ) -> Run:
     """Makes the steps of an optimizer differentially private and returns the run.
 
@@ -820,6 +884,9 @@ def make_private(
             records.
         records_per_user: Largest number of records of a user in a batch, drawn again
             for each batch; None for all.  Needs ``user_ids``.
+        sampling: "poisson": each record is in each batch with probability B / N.
+            "random_allocation": in each epoch of t = ceil(N / B) batches, each record
+            is in one batch, which it draws afresh; the sum is divided by N/t.
 
     Returns:
         The run, attached to the optimizer.
@@ -846,6 +913,7 @@ def make_private(
         (100, 20)
     """
     execution = group("execution", execution, Execution)
+    one_of("sampling", sampling, get_args(choices.LoaderSampling))
     fetch, size = fetcher(dataset, collate or default_collate)
     users = _users(user_ids, records_per_user)
     if sample_size is None and users is None:
@@ -868,6 +936,7 @@ def make_private(
         loss_reduction=loss_reduction,
         augmentation_multiplicity=augmentation_multiplicity,
         users=users,
+        sampling=sampling,
     )
     engine = PrivacyEngine._of(
         model,
@@ -876,9 +945,12 @@ def make_private(
         after=after.engine if isinstance(after, Run) else after,
         assume_per_sample_loss=assume_per_sample_loss,
     )
-    loader = engine.poisson_loader(
-        dataset, collate=collate, num_workers=execution.num_workers
+    create = (
+        engine.poisson_loader
+        if engine.plan.slots is None
+        else engine.random_allocation_loader
     )
+    loader = create(dataset, collate=collate, num_workers=execution.num_workers)
     optimizers = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     engine.attach(*optimizers)
     return Run(engine, optimizers, loader)

@@ -140,7 +140,7 @@ class Session:
         self.batch = LogicalBatch(
             clipped_sum(parameters, self._clipper, state.ranks),
             self._parameters,
-            checked=options.sampling == "poisson",
+            checked=state.samples_itself,
             pending=None if in_backward else PendingGradients(self._parameters),
         )
         self._waiting: dict[Optimizer, WaitingGradients] = {}
@@ -154,8 +154,8 @@ class Session:
         check_ranks = state.ranks if is_sharded(module) else ALONE
         # Batches of another loader usually have one size, which the first pass shows.
         size = 0
-        if options.sampling == "poisson":
-            expected = state.plan.expected_batch_size / state.ranks.size
+        if state.samples_itself:
+            expected = state.plan.mean_batch_size / state.ranks.size
             if state.users is not None:
                 expected *= float(state.users.limits.double().mean())
             size = self._views * likely_size(expected, physical_batch_size)
@@ -706,8 +706,8 @@ class LogicalBatch:
             True if the batch is complete; if False, the next part must follow.
 
         Raises:
-            PrivacyError: the step would not release one noisy sum over one Poisson
-                batch.
+            PrivacyError: the step would not release one noisy sum over one batch of
+                the engine's loader.
         """
         self._check_sum()
         if not self._backward_ran and self._drawn != 0:
@@ -726,7 +726,8 @@ class LogicalBatch:
             raise PrivacyError(
                 "each step must use exactly one batch of the engine's loader: "
                 f"{self.total.size} samples went through backward, {drawn}. Iterate "
-                'over engine.poisson_loader(dataset), or pass sampling="unchecked".'
+                "over the engine's loader, such as engine.poisson_loader(dataset), or "
+                'pass sampling="unchecked".'
             )
         if self._to_come:
             self.pending.take_out()

@@ -27,9 +27,10 @@ from dpsgd_explorer.dp.ledger.noisy_release import Gradients, noisy_release
 from dpsgd_explorer.dp.ledger.weights import WeightsWatch
 from dpsgd_explorer.dp.noise.base import NoisePlan, NoiseSource
 from dpsgd_explorer.dp.noise.generators import generators
+from dpsgd_explorer.dp.sampling.allocation import RandomAllocationSampler
 from dpsgd_explorer.dp.sampling.loader import OnDraw
 from dpsgd_explorer.dp.sampling.partition import Local, Strided
-from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.dp.sampling.sampler import Generator, PoissonSampler, Sampler
 from dpsgd_explorer.dp.sampling.users import Users, UserSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of, positive
@@ -70,7 +71,7 @@ class EngineState:
     steps_are_final: bool
     noise: NoiseSource
     seed: int | None
-    sampler: PoissonSampler
+    sampler: Sampler
     bound: Bound
     canaries: Canaries | None = None
     ranks: Ranks = ALONE
@@ -87,11 +88,11 @@ class EngineState:
     @property
     def samples_itself(self) -> bool:
         """True if the sampler of the engine draws the batches."""
-        return self.options.sampling == "poisson"
+        return self.options.sampling != "unchecked"
 
     @property
-    def poisson_is_covered(self) -> bool:
-        """True if batches are Poisson samples, checked or vouched for."""
+    def sampling_is_covered(self) -> bool:
+        """True if batches are samples as planned, checked or vouched for."""
         return self.samples_itself or self.poisson_assumed
 
     @property
@@ -111,7 +112,7 @@ class EngineState:
             PrivacyError: sampling or loss were neither checked nor vouched for, or a
                 step differs from the plan, in this or an earlier engine.
         """
-        if not self.poisson_is_covered:
+        if not self.sampling_is_covered:
             raise PrivacyError(
                 "epsilon assumes Poisson sampling, but this engine did not check the "
                 "sampling. Use poisson_loader, or vouch for Poisson sampling with "
@@ -139,7 +140,7 @@ class EngineState:
     def check_as_planned(self) -> None:
         """Raises PrivacyError if a step differs from the plan."""
         check_as_planned(
-            self.ledger, self.plan, self.noise_plan, poisson=self.samples_itself
+            self.ledger, self.plan, self.noise_plan, sampled=self.samples_itself
         )
 
     def writers(self) -> set[str]:
@@ -172,7 +173,7 @@ class EngineState:
         return NoisePlan(
             noise_multiplier=plan.noise_multiplier,
             sensitivity=self.options.sensitivity,
-            divisor=float(plan.expected_batch_size) if is_mean else 1.0,
+            divisor=plan.mean_batch_size if is_mean else 1.0,
             noise_factor=None if schedule is None else schedule.over(plan.steps),
             bound_factor=None if bound.is_constant else bound.factor,
             count_noise=bound.count_noise,
@@ -210,7 +211,7 @@ class EngineState:
 
         Raises:
             PrivacyError: all planned steps are done, and another step would exceed the
-                target.
+                target; or the batch is not the next one of the sampler.
         """
         if self.steps_are_final and self.ledger.steps >= self.plan.steps:
             raise PrivacyError(
@@ -219,6 +220,8 @@ class EngineState:
                 "noise_multiplier instead of target_epsilon or plan."
             )
         noise_plan, step = self.noise_plan, self.ledger.steps
+        if self.samples_itself:
+            self.sampler.check_order(step)
         size = total.size
         if not self.ranks.is_alone:
             size = self._begin_step_of_ranks(total, step, batch_code)
@@ -335,6 +338,15 @@ class EngineState:
         """
         _check_same_run(state, self._settings(self.earlier_phases()))
         _check_world_size(state, self.ranks.size, is_seeded=self.seed is not None)
+        per_draw = self.sampler.batches_per_draw
+        if lost_steps % per_draw and not self.noise.repeatable:
+            raise ConfigError(
+                "lost_steps",
+                f"lost_steps must be a multiple of {per_draw}, the steps of an epoch, "
+                f"got {lost_steps}: with random allocation, an epoch that a process "
+                "began after the state was saved counts as a whole one. The rest of "
+                "the state's own epoch is counted without it.",
+            )
         ledger = Ledger.from_data(state["ledger"], self.ledger.writer)
         released_by = self.ledger.released_by
         ahead = ledger.missing_steps(released_by)
@@ -354,10 +366,13 @@ class EngineState:
         if self.canaries is not None:
             self.canaries.restore(state["riders"])
         if not self.noise.repeatable:
-            lost = max(ahead, lost_steps)
+            lost = max(ledger.missing_steps(released_by, per_draw), lost_steps)
             ledger.fresh_resumes += 1
             ledger.merge(released_by, lost)
-            self._record_lost(lost, parameters)
+            self.sampler.skip(lost)
+            self._record_lost(
+                self.sampler.position - state["sampler"]["position"], parameters
+            )
 
     def _record_lost(self, steps: int, parameters: int) -> None:
         self.bound.skip(steps)
@@ -366,7 +381,6 @@ class EngineState:
                 self.plan, self.noise_plan, parameters, 1, self.ledger.steps
             )
             self.ledger.record_lost(lost)
-        self.sampler.position += steps
 
     def _settings(self, earlier: Sequence[Phase]) -> dict[str, Any]:
         """Returns the JSON values that are equal in all states of one run."""
@@ -416,9 +430,7 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
         steps_are_final=config.steps_are_final,
         noise=noise,
         seed=seed,
-        sampler=PoissonSampler(plan, generator, open_ended=config.open_ended)
-        if users is None
-        else UserSampler(plan, generator, users, open_ended=config.open_ended),
+        sampler=_sampler(config, generator),
         bound=bound_of(options.clipping_schedule, plan),
         ranks=ranks,
         partition=config.spread(ranks),
@@ -426,6 +438,14 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
         earlier=earlier,
         users=users,
     )
+
+
+def _sampler(config: Config, generator: Generator) -> Sampler:
+    plan, users, open_ended = config.plan, config.users, config.open_ended
+    if users is not None:
+        return UserSampler(plan, generator, users, open_ended=open_ended)
+    kind = PoissonSampler if plan.slots is None else RandomAllocationSampler
+    return kind(plan, generator, open_ended=open_ended)
 
 
 def _code(users: Users | None) -> int | None:

@@ -29,6 +29,7 @@ from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
     reject_arguments,
+    reject_sampling,
     write_receipt,
 )
 
@@ -111,6 +112,7 @@ class DPCallback(Callback):
             "dp.make_private(..., user_ids=...) in a training loop"
         )
         reject_arguments({"user_ids": (privacy.get("user_ids") is not None, reason)})
+        reject_sampling(privacy)
         if privacy.get("physical_batch_size") is not None:
             raise ConfigError(
                 "physical_batch_size",

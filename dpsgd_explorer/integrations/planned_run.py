@@ -30,6 +30,23 @@ def reject_arguments(rejected: Mapping[str, tuple[bool, str]]) -> None:
             raise ConfigError(name, f"{name} must be left out: {reason}.")
 
 
+def reject_sampling(privacy: Mapping[str, Any]) -> None:
+    """Rejects a sampling that is not the trainer's.
+
+    Args:
+        privacy: Arguments of the engine.
+
+    Raises:
+        ConfigError: the sampling is "random_allocation".
+    """
+    reason = (
+        "a trainer's batches are Poisson samples; use dp.make_private(..., "
+        "sampling='random_allocation') in a training loop"
+    )
+    is_set = privacy.get("sampling") == "random_allocation"
+    reject_arguments({"sampling": (is_set, reason)})
+
+
 class EpochBatches:
     """The Poisson batches of a plan, with the same number in each iteration.
 

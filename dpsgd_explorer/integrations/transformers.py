@@ -30,6 +30,7 @@ from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
     reject_arguments,
+    reject_sampling,
     write_receipt,
 )
 
@@ -115,6 +116,7 @@ class DPTrainer(transformers.Trainer):
         lost_steps: int = 0,
         **options: Any,
     ) -> None:
+        reject_sampling(privacy)
         super().__init__(*args, **options)
         self._privacy, self._lost_steps = dict(privacy), lost_steps
         self.engine: dp.PrivacyEngine | None = None

@@ -346,6 +346,9 @@ def test_wrong_data_and_options_are_rejected_by_name(tmp_path):
         trainer_of(tmp_path, gpt2(), texts(20), trainer=given).train()
     with pytest.raises(ConfigError, match="noise_multiplier"):
         trainer_of(tmp_path, gpt2(), texts(4), {"noise_multiplier": -1.0}).train()
+    slots = {"noise_multiplier": 1.0, "sampling": "random_allocation"}
+    with pytest.raises(ConfigError, match="sampling must be left out"):
+        trainer_of(tmp_path, gpt2(), texts(4), slots)
     users = {"noise_multiplier": 1.0, "user_ids": range(5)}
     with pytest.raises(ConfigError, match="user_ids must be one owner for each"):
         trainer_of(tmp_path, gpt2(), texts(4), users).train()

@@ -43,6 +43,7 @@ TOLD: Layout = {
     "delta": (NUMBER,),
     "accountant": (TEXT,),
     "sampling": (TEXT,),
+    "slots": (WHOLE, OPTIONAL),
     "neighboring_relation": (TEXT,),
 }
 DONE: Layout = {
@@ -60,6 +61,7 @@ PHASE: Layout = {
     "sample_rate": (NUMBER,),
     "noise_multiplier": (NUMBER,),
     "steps": (WHOLE,),
+    "slots": (WHOLE, OPTIONAL),
 }
 BATCH_SIZES: Layout = {
     "batches": (WHOLE,),

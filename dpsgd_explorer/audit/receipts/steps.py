@@ -9,8 +9,9 @@ from typing import Any, TypeGuard
 
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.accounting.plan import Plan
-from dpsgd_explorer.accounting.poisson_sizes import is_likely_total
+from dpsgd_explorer.accounting.poisson_sizes import is_likely_sum
 from dpsgd_explorer.accounting.released_counts import (
     COUNT_SENSITIVITY,
     gradient_noise,
@@ -66,13 +67,14 @@ class Steps:
         """
         told, steps = self.told, self.told["steps"]
         rate, noise = told["sample_rate"], told["noise_multiplier"]
+        slots = told.get("slots")
         schedule = self._schedule("noise_schedule")
         if schedule is None or not steps:
-            return [Phase(rate, noise, steps)]
+            return [phase_with(rate, noise, steps, slots)]
         self._limit_steps()
         planned = told["planned_steps"] or steps
         factors = [schedule.factor(step, planned) for step in range(steps)]
-        return scheduled_phases(rate, noise, factors)
+        return scheduled_phases(rate, noise, factors, slots)
 
     def check(self, findings: Findings) -> None:
         """Compares all lines with the settings that the accountant received."""
@@ -95,7 +97,14 @@ class Steps:
         size, batch, rate = (
             told[name] for name in ("sample_size", "expected_batch_size", "sample_rate")
         )
-        findings.compare(f"{path}sample_rate", rate, batch / size if size else None)
+        slots = told.get("slots")
+        if slots is not None:
+            expected = -(-size // batch) if batch else None
+            findings.compare(f"{path}slots", slots, expected)
+        planned_rate = batch / size if size else None
+        if slots:
+            planned_rate = 1 / slots
+        findings.compare(f"{path}sample_rate", rate, planned_rate)
         findings.compare(f"{path}steps", told["steps"], self.count)
         planned = told["planned_steps"]
         if planned is not None:
@@ -110,7 +119,8 @@ class Steps:
             f"above 0, below 1/{size}",
             0 < told["delta"] * size < 1,
         )
-        findings.compare(f"{path}sampling", told["sampling"], "Poisson")
+        law = "Poisson" if slots is None else "random allocation"
+        findings.compare(f"{path}sampling", told["sampling"], law)
         findings.require(
             f"{path}neighboring_relation",
             told["neighboring_relation"],
@@ -125,7 +135,10 @@ class Steps:
         bounds = options.get("max_grad_norm")
         bounds = bounds if isinstance(bounds, list) else [bounds]
         is_mean = options.get("loss_reduction") == "mean"
-        divisor = float(told["expected_batch_size"]) if is_mean else 1.0
+        mean = float(told["expected_batch_size"])
+        if told.get("slots"):
+            mean = told["sample_size"] / told["slots"]
+        divisor = mean if is_mean else 1.0
         reduction = options.get("loss_reduction")
         findings.require(
             "options.loss_reduction",
@@ -216,6 +229,7 @@ class Steps:
             noise_multiplier=told["noise_multiplier"],
             delta=told["delta"],
             noise_schedule=self._schedule("noise_schedule"),
+            sampling="poisson" if told.get("slots") is None else "random_allocation",
         )
         return usual_count_noise(plan)
 
@@ -285,23 +299,25 @@ def _schedule_of(path: str, data: object) -> Schedule:
 def check_batch_sizes(
     findings: Findings, sizes: Mapping[str, Any], told: Mapping[str, Any], drawn: int
 ) -> None:
-    """Compares the sizes of batches with each other and with Poisson sampling.
+    """Compares the sizes of batches with each other and with the sampling.
 
     Args:
         findings: Result of the check; figures are added to it.
         sizes: Sizes in the receipt.
         told: Settings that the accountant received.
-        drawn: Number of batches that were drawn.
+        drawn: Number of batches that were drawn; other steps were lost.
     """
     path = "not_private.batch_sizes."
     findings.compare(f"{path}batches", sizes["batches"], drawn)
     low, high = sizes["smallest"], sizes["largest"]
     within = (low or 0) * drawn <= sizes["samples"] <= (high or 0) * drawn
-    likely = is_likely_total(
+    likely = is_likely_sum(
         sizes["samples"],
         drawn,
         sample_size=told["sample_size"],
         sample_rate=told["sample_rate"],
+        # Lost steps leave epochs incomplete.
+        slots=told.get("slots") if drawn == told["steps"] else None,
     )
     findings.require(
         f"{path}samples",

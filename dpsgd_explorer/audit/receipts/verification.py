@@ -186,11 +186,15 @@ def _check_options(findings: Findings, receipt: Mapping[str, Any]) -> None:
         "seeded or secure",
         options.get("noise") in (SEEDED, "secure"),
     )
-    is_poisson = options.get("sampling") == "poisson"
+    sampling, note = options.get("sampling"), receipt["sampling"]
+    laws = {"poisson": "Poisson", "random_allocation": "random allocation"}
+    named = [law for law, words in laws.items() if note.startswith(words)]
+    has_slots = "slots" in receipt["told"]
     findings.require(
         "options.sampling",
-        options.get("sampling"),
+        sampling,
         "consistent with sampling",
-        options.get("sampling") in ("poisson", "unchecked")
-        and is_poisson == receipt["sampling"].startswith("Poisson"),
+        named == [sampling] * (sampling in laws)
+        and sampling in (*laws, "unchecked")
+        and has_slots == (sampling == "random_allocation"),
     )

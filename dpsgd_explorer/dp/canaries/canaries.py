@@ -358,6 +358,11 @@ def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
         raise _error(
             "must be 0 if noise_multiplier is 0, because such a run promises no epsilon"
         )
+    if count and sampling == "random_allocation":
+        raise _error(
+            f"must be 0 with sampling={sampling!r}: the scores of canaries assume "
+            "Poisson sampling"
+        )
     if count and sampling != "poisson":
         raise _error(
             f"must be 0 with sampling={sampling!r}: canaries are drawn by the engine's "

@@ -10,8 +10,8 @@ import math
 from dataclasses import asdict
 
 from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.accounting.poisson_sizes import is_likely_total
-from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger, Release
+from dpsgd_explorer.accounting.poisson_sizes import is_likely_sum
+from dpsgd_explorer.dp.ledger.ledger import Ledger, Release
 from dpsgd_explorer.dp.noise.base import NoisePlan
 from dpsgd_explorer.errors import PrivacyError
 
@@ -43,7 +43,7 @@ def planned_release(
 
 
 def check_as_planned(
-    ledger: Ledger, plan: Plan, noise: NoisePlan, *, poisson: bool
+    ledger: Ledger, plan: Plan, noise: NoisePlan, *, sampled: bool
 ) -> None:
     """Compares the ledger's steps with the planned ones.
 
@@ -51,12 +51,12 @@ def check_as_planned(
         ledger: Record of the steps that were done.
         plan: Sample size, sample rate and noise multiplier.
         noise: Noise, clipping bound and divisor of each step.
-        poisson: If True, the engine's sampler draws the batches, and their sizes are
+        sampled: If True, the engine's sampler draws the batches, and their sizes are
             checked too.
 
     Raises:
         PrivacyError: a step differs from the plan, or the total of the batch sizes is
-            too unlikely for Poisson sampling.
+            too unlikely for the planned sampling.
     """
     first = 0
     for release in ledger.releases:
@@ -66,8 +66,8 @@ def check_as_planned(
             parameters, steps = release.parameters, release.steps
             _compare(release, planned_release(plan, noise, parameters, steps, step))
         first += release.steps
-    if poisson:
-        _check_batch_sizes(plan, ledger.batch_sizes)
+    if sampled:
+        _check_batch_sizes(plan, ledger)
 
 
 def _compare(release: Release, planned: Release) -> None:
@@ -81,12 +81,19 @@ def _compare(release: Release, planned: Release) -> None:
             )
 
 
-def _check_batch_sizes(plan: Plan, sizes: BatchSizes) -> None:
-    n, q = plan.sample_size, plan.sample_rate
-    if not is_likely_total(sizes.samples, sizes.batches, sample_size=n, sample_rate=q):
+def _check_batch_sizes(plan: Plan, ledger: Ledger) -> None:
+    sizes, n, q = ledger.batch_sizes, plan.sample_size, plan.sample_rate
+    if not is_likely_sum(
+        sizes.samples,
+        sizes.batches,
+        sample_size=n,
+        sample_rate=q,
+        # Lost steps leave epochs incomplete.
+        slots=None if ledger.lost_steps else plan.slots,
+    ):
         raise PrivacyError(
             f"{sizes.batches} batches must contain about {sizes.batches * n * q:.0f} "
             f"samples in total if each of {n} records is drawn with rate {q:.6g}; "
-            f"they contained {sizes.samples}. Use every batch of poisson_loader, "
+            f"they contained {sizes.samples}. Use every batch of the engine's loader, "
             "unchanged."
         )

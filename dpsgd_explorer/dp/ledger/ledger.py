@@ -160,10 +160,16 @@ class Ledger:
         self._add(release)
         self.lost_steps += release.steps
 
-    def missing_steps(self, released_by: Mapping[str, int]) -> int:
-        """Returns the number of steps in another ledger that are not in this ledger."""
+    def missing_steps(self, released_by: Mapping[str, int], unit: int = 1) -> int:
+        """Returns the number of steps in another ledger that are not in this ledger.
+
+        Args:
+            released_by: {writer: number of steps} of the other ledger.
+            unit: The steps of each writer are rounded up to a multiple of this number.
+        """
         counted = self.released_by
-        return sum(max(0, n - counted.get(w, 0)) for w, n in released_by.items())
+        missing = [max(0, n - counted.get(w, 0)) for w, n in released_by.items()]
+        return sum(-(-steps // unit) * unit for steps in missing)
 
     def merge(self, released_by: Mapping[str, int], lost: int) -> None:
         """Adds the step counts of another ledger.

@@ -36,6 +36,7 @@ def accountant_input(
         steps: Number of steps done.
         open_ended: If True, the run has no planned number of steps.
     """
+    slots = {} if plan.slots is None else {"slots": plan.slots}
     return {
         "sample_size": plan.sample_size,
         "expected_batch_size": plan.expected_batch_size,
@@ -47,7 +48,8 @@ def accountant_input(
         "planned_steps": None if open_ended else plan.steps,
         "delta": plan.delta,
         "accountant": plan.deciding_accountant,
-        "sampling": "Poisson",
+        "sampling": "Poisson" if plan.slots is None else "random allocation",
+        **slots,
         "neighboring_relation": "add_or_remove_one",
     }
 

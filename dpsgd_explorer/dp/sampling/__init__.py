@@ -1,1 +1,1 @@
-"""Poisson sampling: the sampler, and the loader that fetches its batches."""
+"""Sampling: the samplers, and the loaders that fetch their batches."""

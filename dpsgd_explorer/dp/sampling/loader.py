@@ -1,4 +1,4 @@
-"""The loader: fetches the records of each Poisson batch, whole or in parts."""
+"""Loaders: the records of each batch that a sampler draws, whole or in parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpsgd_explorer.dp.sampling.records import (
     explained,
     fetcher,
 )
-from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.dp.sampling.sampler import Sampler
 from dpsgd_explorer.dp.sampling.users import UserSampler, check_order
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import whole
@@ -53,76 +53,15 @@ class _Part(NamedTuple):
     counts: Tensor | None = None
 
 
-class PoissonLoader:
-    """Yields the records of each Poisson batch, ready for the model.
-
-    ``PrivacyEngine.poisson_loader`` and ``make_private`` create a loader.  A batch has
-    the form that a ``torch.utils.data.DataLoader`` yields, with tensors of shape
-    ``(n, ...)``; n differs from batch to batch and may be 0.
-
-    Each iteration is an epoch.  With N records and batches of expected size B,
-    iteration e ends after ceil(e N / B) batches, counted from the start of the run, or
-    earlier where the plan ends.  If you leave an iteration by ``break``, or save the
-    run in its middle, the next iteration completes it; no planned batch is lost.
-
-    Args:
-        dataset: A TensorDataset or a tuple of tensors ``(N, ...)``, or any data set
-            with a length and items by index, such as a list.
-        sampler: The sampler that draws the batches.
-        on_draw: Function that the loader calls before it yields a part of a batch, with
-            the number of samples of the part, the number of parts that follow, True if
-            the batch begins, and a code of the whole batch.
-        collate: Function that joins a list of items into a batch; if None, torch's
-            ``default_collate``.
-        physical_batch_size: Maximum number of samples per part of a batch; if None,
-            each batch is one part.
-        num_workers: Number of processes that fetch records ahead; 0 fetches them in
-            this process.
-        partition: The records of a batch that this process fetches; if None, all.
-
-    Attributes:
-        dataset: The data set.
-        batch_sampler: The sampler.
-        batch_size: None, as in a DataLoader with a batch sampler: sizes differ.
-        collate_fn: The function that joins a list of items.
-        num_workers: Number of processes that fetch records ahead.
-        physical_batch_size: Maximum number of samples per part of the next batches.
-
-    Raises:
-        ConfigError: the data set has no length or no items by index, its length is not
-            the sampler's, its columns have different lengths, or ``num_workers`` is not
-            a whole number >= 0.
-        PrivacyError: an iteration begins after the last planned batch.
-
-    Source: Abadi et al. (2016), arXiv:1607.00133, section 3.1 (lots).
-
-    Example:
-        >>> import torch
-        >>> from torch import nn
-        >>> from dpsgd_explorer import dp
-        >>> model = nn.Linear(3, 1)
-        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        >>> engine = dp.PrivacyEngine(
-        ...     model, batch_size=25, sample_size=100, epochs=2, noise_multiplier=1.0
-        ... )
-        >>> engine.attach(optimizer)
-        >>> loader = engine.poisson_loader((torch.randn(100, 3), torch.randn(100, 1)))
-        >>> len(loader)  # batches of the epoch
-        4
-        >>> for x, y in loader:  # x: (n, 3), y: (n, 1)
-        ...     nn.functional.mse_loss(model(x), y).backward()
-        ...     optimizer.step()
-        ...     optimizer.zero_grad()
-        >>> loader.batch_sampler
-        PoissonSampler(100 records, sample_rate=0.25, 4 of 8 batches drawn)
-    """
+class Loader:
+    """Yields the records of each batch of a sampler; see the subclasses."""
 
     batch_size: None = None
 
     def __init__(
         self,
         dataset: Records,
-        sampler: PoissonSampler,
+        sampler: Sampler,
         on_draw: OnDraw,
         collate: Collate | None = None,
         physical_batch_size: int | None = None,
@@ -151,7 +90,8 @@ class PoissonLoader:
         self._partition = partition
 
     def __repr__(self) -> str:
-        return f"PoissonLoader({self.batch_sampler!r}, num_workers={self.num_workers})"
+        name = type(self).__name__
+        return f"{name}({self.batch_sampler!r}, num_workers={self.num_workers})"
 
     def __len__(self) -> int:
         """Returns the number of batches of the current iteration, or of the next one.
@@ -244,6 +184,115 @@ class PoissonLoader:
         finally:
             if prefetch_epoch == sampler.prefetch_epoch:
                 sampler.rewind()
+
+
+class PoissonLoader(Loader):
+    """Yields the records of each Poisson batch, ready for the model.
+
+    ``PrivacyEngine.poisson_loader`` and ``make_private`` create a loader.  A batch has
+    the form that a ``torch.utils.data.DataLoader`` yields, with tensors of shape
+    ``(n, ...)``; n differs from batch to batch and may be 0.
+
+    Each iteration is an epoch.  With N records and batches of expected size B,
+    iteration e ends after ceil(e N / B) batches, counted from the start of the run, or
+    earlier where the plan ends.  If you leave an iteration by ``break``, or save the
+    run in its middle, the next iteration completes it; no planned batch is lost.
+
+    Args:
+        dataset: A TensorDataset or a tuple of tensors ``(N, ...)``, or any data set
+            with a length and items by index, such as a list.
+        sampler: The sampler that draws the batches.
+        on_draw: Function that the loader calls before it yields a part of a batch, with
+            the number of samples of the part, the number of parts that follow, True if
+            the batch begins, and a code of the whole batch.
+        collate: Function that joins a list of items into a batch; if None, torch's
+            ``default_collate``.
+        physical_batch_size: Maximum number of samples per part of a batch; if None,
+            each batch is one part.
+        num_workers: Number of processes that fetch records ahead; 0 fetches them in
+            this process.
+        partition: The records of a batch that this process fetches; if None, all.
+
+    Attributes:
+        dataset: The data set.
+        batch_sampler: The sampler.
+        batch_size: None, as in a DataLoader with a batch sampler: sizes differ.
+        collate_fn: The function that joins a list of items.
+        num_workers: Number of processes that fetch records ahead.
+        physical_batch_size: Maximum number of samples per part of the next batches.
+
+    Raises:
+        ConfigError: the data set has no length or no items by index, its length is not
+            the sampler's, its columns have different lengths, or ``num_workers`` is not
+            a whole number >= 0.
+        PrivacyError: an iteration begins after the last planned batch.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, section 3.1 (lots).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> model = nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> engine = dp.PrivacyEngine(
+        ...     model, batch_size=25, sample_size=100, epochs=2, noise_multiplier=1.0
+        ... )
+        >>> engine.attach(optimizer)
+        >>> loader = engine.poisson_loader((torch.randn(100, 3), torch.randn(100, 1)))
+        >>> len(loader)  # batches of the epoch
+        4
+        >>> for x, y in loader:  # x: (n, 3), y: (n, 1)
+        ...     nn.functional.mse_loss(model(x), y).backward()
+        ...     optimizer.step()
+        ...     optimizer.zero_grad()
+        >>> loader.batch_sampler
+        PoissonSampler(100 records, sample_rate=0.25, 4 of 8 batches drawn)
+    """
+
+
+class RandomAllocationLoader(Loader):
+    """Yields the records of each batch of random allocation: each once per epoch.
+
+    ``PrivacyEngine.random_allocation_loader`` and ``make_private`` create a loader.
+    Batches have the form that ``PoissonLoader`` describes; see there for the arguments
+    and attributes.
+
+    Each iteration is an epoch of t batches.  In each epoch, every record is in exactly
+    one batch, which it draws afresh.  If you leave an iteration by ``break``, or save
+    the run in its middle, the next iteration completes it.
+
+    Raises:
+        ConfigError: in the cases of ``PoissonLoader``.
+        PrivacyError: an iteration begins after the last planned batch.
+
+    Source: Feldman and Shenfeld (2025), arXiv:2502.08202.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> model = nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> engine = dp.PrivacyEngine(
+        ...     model,
+        ...     batch_size=25,
+        ...     sample_size=100,
+        ...     epochs=2,
+        ...     noise_multiplier=1.0,
+        ...     sampling="random_allocation",
+        ... )
+        >>> engine.attach(optimizer)
+        >>> data = torch.randn(100, 3), torch.randn(100, 1)
+        >>> records = 0
+        >>> for x, y in engine.random_allocation_loader(data):  # x: (n, 3), y: (n, 1)
+        ...     nn.functional.mse_loss(model(x), y).backward()
+        ...     optimizer.step()
+        ...     optimizer.zero_grad()
+        ...     records += len(x)
+        >>> engine.steps_done, records
+        (4, 100)
+    """
 
 
 class _FetchingDataset(Dataset[Any]):

@@ -103,11 +103,18 @@ def weights(model):
     return flat(whole(p.detach()) for p in model.parameters())
 
 
+def loader(engine, records):
+    """Return the loader of the engine's sampling."""
+    if engine.options.sampling == "random_allocation":
+        return engine.random_allocation_loader(records)
+    return engine.poisson_loader(records)
+
+
 def trained(bug=None, records=RECORDS, evaluates=False, **options):
     """Return the weights, the receipt and epsilon after a whole run."""
     with BUGS[bug]() if bug else nullcontext():
         model, optimizer, engine = made(**{"sample_size": records} | options)
-        for batch in engine.poisson_loader(data(records)).all_epochs():
+        for batch in loader(engine, data(records)).all_epochs():
             advance(model, optimizer, [batch])
             if evaluates:
                 evaluate(model, optimizer)
@@ -185,9 +192,7 @@ def drawn_locally(of_ranks, steps, bug=None, resumes=False, **options):
         size = of_ranks[dist.get_rank()]
         numbers = torch.arange(size).view(-1, 1).float()
         joined = torch.zeros(steps, size)
-        for step, (x, y) in enumerate(
-            engine.poisson_loader((numbers, numbers)).all_epochs()
-        ):
+        for step, (x, y) in enumerate(loader(engine, (numbers, numbers)).all_epochs()):
             joined[step, x.flatten().long()] = 1.0
             F.mse_loss(model(x), y).backward()
             optimizer.step()

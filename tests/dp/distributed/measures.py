@@ -11,6 +11,7 @@ SETTINGS = {
     "hooks": {},
     "parts": {"physical_batch_size": 3},
     "adaptive": {"adaptive": True},
+    "random allocation": {"sampling": "random_allocation"},
     "fewer records than ranks": {"records": 3, "batch_size": 1, "net": "linear"},
 }
 #: Twelve users with 2 to 4 of the 40 records.

@@ -35,6 +35,16 @@ def excess(joined):
     return (share - RATE) / math.sqrt(RATE * (1 - RATE) / joined.numel())
 
 
+def test_each_record_is_in_one_batch_of_each_epoch(two):
+    options = {"sampling": "random_allocation", "noise": "seeded", "seed": 5}
+    found = two("drawn_locally", of_ranks=[25, 15], steps=50, resumes=True, **options)
+    for joined in found:
+        epochs = joined.view(10, 5, -1)  # 5 slots for 40 records
+        assert (epochs.sum(1) == 1).all()
+    first, second = (joined[:, :15] for joined in found)
+    assert not torch.equal(first, second)
+
+
 LONG = pytest.mark.long("long statistics")
 
 

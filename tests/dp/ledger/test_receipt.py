@@ -204,8 +204,8 @@ NOISE = NoisePlan(noise_multiplier=1.5, sensitivity=0.7, divisor=100.0)
 AS_PLANNED = planned_release(PLAN, NOISE, parameters=20, steps=50)
 
 
-def check(ledger, poisson=True):
-    check_as_planned(ledger, PLAN, NOISE, poisson=poisson)
+def check(ledger, sampled=True):
+    check_as_planned(ledger, PLAN, NOISE, sampled=sampled)
 
 
 def ledger_with(sizes=None, **changes):
@@ -248,7 +248,7 @@ def test_batch_sizes_that_no_poisson_sampler_makes_are_refused(samples):
     sizes = BatchSizes(batches=50, samples=samples)
     with pytest.raises(PrivacyError, match="5000 samples"):
         check(ledger_with(sizes))
-    check(ledger_with(sizes), poisson=False)
+    check(ledger_with(sizes), sampled=False)
 
 
 def test_the_alarm_of_batch_sizes_is_as_rare_as_it_says():
