@@ -245,6 +245,7 @@ HOW_TO = (
     "gpus",
     "token-losses",
     "users",
+    "each-record-once",
     "public-rows",
     "audit-a-run",
     "hugging-face",
