@@ -13,7 +13,7 @@
  * @property {boolean} [print] if true, draws the ε ticks, which the gauge shows on the page
  */
 
-import {decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
+import {decimals, decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
 import {SCALE_WORDS, X, axisEnd, axisWords, baseline, baselineWords, heightOf, wallAt, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, thin, wall, words} from "./base.js";
 import {ghostTraces, ghostWords, visible} from "./ghosts.js";
@@ -108,7 +108,7 @@ function traces(view, points, color) {
 
 function hoverText({test_accuracy, epsilon, step, seconds}) {
   const spent = epsilon === null ? "no guarantee" : `ε ${roundUp(epsilon)}`;
-  return `${percent(test_accuracy)} · ${spent} · step ${step}${seconds === null ? "" : ` · ${seconds.toFixed(1)} s`}`;
+  return `${percent(test_accuracy)} · ${spent} · step ${step}${seconds === null ? "" : ` · ${decimals(seconds, 1)} s`}`;
 }
 
 function xAxis(view, color) {
@@ -220,7 +220,7 @@ function finished(log, last, reached) {
 }
 
 function points(gain) {
-  const text = gain.toFixed(1);
+  const text = decimals(gain, 1);
   return `${text} ${text === "1.0" ? "point" : "points"}`;
 }
 
@@ -231,6 +231,6 @@ function points(gain) {
 export function table(log, plan) {
   const names = ["step", "epsilon", "seconds", "test_accuracy", "test_loss"];
   const values = log.evaluations.map((point) => names.map((name) => point[name]));
-  const rows = values.map(([step, epsilon, seconds, accuracy, loss]) => [step, decimalsUp(epsilon, plan.digits), seconds.toFixed(2), percent(accuracy, 2), loss.toFixed(4)]);
+  const rows = values.map(([step, epsilon, seconds, accuracy, loss]) => [step, decimalsUp(epsilon, plan.digits), decimals(seconds), percent(accuracy, 2), decimals(loss, 4)]);
   return {caption: "Test accuracy after each evaluation", names, heads: ["Step", "ε spent", "Seconds", "Accuracy", "Test loss"], rows, values};
 }

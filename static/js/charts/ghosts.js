@@ -1,6 +1,6 @@
 /** Ghosts: other runs on the accuracy chart, their list, and the visitor's prediction. */
 
-import {percent} from "../lib/format.js";
+import {decimals, percent} from "../lib/format.js";
 import {heightOf} from "./accuracy_axis.js";
 import {thin} from "./base.js";
 
@@ -221,7 +221,7 @@ export function verdict(value, log) {
   const reached = log?.isFinal ? log.evaluations.at(-1)?.test_accuracy : undefined;
   if (reached === undefined) return "";
   const off = 100 * reached - value;
-  const points = Math.abs(off).toFixed(1);
+  const points = decimals(Math.abs(off), 1);
   const words = points === "0.0" ? "as you predicted" : `${points} points ${off > 0 ? "above" : "below"} your prediction`;
   return `It ended at ${percent(reached)}, ${words}.`;
 }

@@ -23,7 +23,7 @@
  * @property {number | null} [top] end of the axis of ε of a close-up with linear axes; null for logarithmic axes
  */
 
-import {integer, significant} from "../lib/format.js";
+import {decimals, integer, significant} from "../lib/format.js";
 import {box, clamp, diamond, disc, fanned, line, rule, text} from "../lib/svg.js";
 
 const NARROW = 560; // px; a narrower chart has short names without values
@@ -163,11 +163,11 @@ export function epsilonText(value) {
 export function against(value, truth) {
   if (!(value > 0) || !(truth > 0)) return "";
   const ratio = value / truth;
-  if (ratio >= 2) return `${ratio < 100 ? ratio.toPrecision(3) : integer(ratio)} ×`;
+  if (ratio >= 2) return `${ratio < 100 ? decimals(ratio, ratio < 10 ? 2 : 1) : integer(ratio)} ×`;
   const percent = 100 * (ratio - 1);
   const size = Math.abs(percent);
   if (size < 0.05) return "0 %";
-  return `${percent > 0 ? "+" : "−"} ${size < 10 ? size.toFixed(1) : size.toFixed(0)} %`;
+  return `${percent > 0 ? "+" : "−"} ${decimals(size, size < 10 ? 1 : 0)} %`;
 }
 
 /** Values at one step, one row per accountant. @returns {object[]} */

@@ -28,6 +28,7 @@
 import {discBox, labelMarks} from "./label_marks.js";
 import {alongLine} from "./labels.js";
 import {axesOf, linesOf, nameOf, valueOf} from "./runs_axes.js";
+import {decimals} from "../lib/format.js";
 import {area, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
 
 const LETTER = 7.4; // px, mean width of a letter of a name
@@ -135,7 +136,7 @@ function cursorMarks(lines, {cursor, lit, x, place, edges: [, top, , bottom]}) {
 function nameMarks(lines, view) {
   const {chart, edges: [, top, right, bottom]} = view;
   const named = chart.names === "all" ? lines : chart.names === "lit" ? lines.filter((one) => isLit(one, view)) : [];
-  const words = ({label, points}) => `${label} ${points.at(-1).y.toFixed(chart.digits)}${chart.suffix}`;
+  const words = ({label, points}) => `${label} ${decimals(points.at(-1).y, chart.digits)}${chart.suffix}`;
   const css = (one) => (chart.look === "colours" || isLit(one, view) ? one.colour : "");
   if (view.isBeside) {
     const ends = fanned(named.map((one) => endOf(one, view)[1] + 4.5), GAP, top);
@@ -199,8 +200,8 @@ export function conclusion(lines, {words, digits}) {
   const sets = new Set(ends.map(({dataset}) => dataset)).size;
   if (sets > 1) return filled(words.data_sets, {count: sets});
   const [most, least] = [ends.reduce((a, b) => (b.y > a.y ? b : a)), ends.reduce((a, b) => (b.y < a.y ? b : a))];
-  const [high, low] = [most.y.toFixed(digits), least.y.toFixed(digits)];
-  const texts = {count: ends.length, most: most.label, least: least.label, high, low, gap: (most.y - least.y).toFixed(digits)};
+  const [high, low] = [decimals(most.y, digits), decimals(least.y, digits)];
+  const texts = {count: ends.length, most: most.label, least: least.label, high, low, gap: decimals(most.y - least.y, digits)};
   return filled(ends.length === 1 ? words.one : high === low ? words.equal : words.several, texts);
 }
 

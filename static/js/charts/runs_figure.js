@@ -3,7 +3,7 @@
 import {absent, conclusion, frame, marks, nearest, rows} from "./runs_chart.js";
 import {linesOf, nameOf} from "./runs_axes.js";
 import {Figure} from "./figure.js";
-import {decimalsUp} from "../lib/format.js";
+import {decimals, decimalsUp} from "../lib/format.js";
 
 const WORDS = [0]; // index of the table's column of text
 
@@ -57,7 +57,7 @@ export class RunsFigure extends Figure {
       caption: this.sub.textContent,
       heads: ["Run", "Step", "ε spent", "Seconds", chart.unit],
       words: WORDS,
-      rows: all.map(([label, step, epsilon, seconds, value]) => [label, step, decimalsUp(epsilon), seconds.toFixed(2), value.toFixed(chart.digits + 1)]),
+      rows: all.map(([label, step, epsilon, seconds, value]) => [label, step, decimalsUp(epsilon), decimals(seconds), decimals(value, chart.digits + 1)]),
       names: ["run", "letter", "step", "epsilon", "seconds", chart.column],
       values: all.map(([label, ...numbers]) => [ids.get(label), label, ...numbers]),
     };

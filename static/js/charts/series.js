@@ -26,7 +26,7 @@
  * @property {boolean} [print] if true, draws the unit, which the page has in the line under the heading
  */
 
-import {plural, significant} from "../lib/format.js";
+import {decimals, plural, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, thin, unitName, valueAxis} from "./base.js";
 import {alongLine, annotated, wideWidth} from "./labels.js";
 import {niceTicks} from "./ticks.js";
@@ -130,6 +130,6 @@ export function table({caption, series}, log) {
   const steps = series.some(({kind}) => kind === "step") ? log.steps : log.evaluations;
   const values = steps.map((event) => [event.step, ...series.map(({kind, field}) => (kind === "step" ? event : evaluated.get(event.step))?.[field] ?? null)]);
   const evaluations = series.flatMap(({kind}, i) => (kind === "evaluation" ? [i + 1] : []));
-  const rows = values.filter((row) => evaluations.every((i) => row[i] !== null)).map(([step, ...rest]) => [step, ...rest.map((value) => value?.toFixed(4) ?? null)]);
+  const rows = values.filter((row) => evaluations.every((i) => row[i] !== null)).map(([step, ...rest]) => [step, ...rest.map((value) => value === null ? null : decimals(value, 4))]);
   return {caption, names: ["step", ...series.map(({field}) => field)], heads: ["Step", ...series.map(({head}) => head)], rows, values};
 }

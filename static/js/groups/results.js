@@ -4,7 +4,7 @@ import {discBox, labelMarks} from "../charts/label_marks.js";
 import {axesOf, linesOf} from "../charts/runs_axes.js";
 import {axisMarks} from "../charts/runs_chart.js";
 import {niceTicks, spaced, tickText} from "../charts/ticks.js";
-import {percent, roundUp} from "../lib/format.js";
+import {decimals, percent, roundUp} from "../lib/format.js";
 import {area, box, disc, line, rule, text} from "../lib/svg.js";
 import {bestOf, endOf, rangesOf, valuesOf} from "./group_log.js";
 
@@ -100,7 +100,7 @@ export function splitBars(svg, split) {
     marks.push(text([left - 10 + Math.min(0, x(low) - left), y + row / 2], name, "ink", "end"));
     if (!split) return;
     const ends = [x(0), x(values[i])].sort((a, b) => a - b);
-    marks.push(box([ends[0], y], ends[1] - ends[0], row - 12, `f-${colour}`), text([Math.max(...ends) + 8, y + row / 2], values[i].toFixed(1).replace("-", "−"), "ink"));
+    marks.push(box([ends[0], y], ends[1] - ends[0], row - 12, `f-${colour}`), text([Math.max(...ends) + 8, y + row / 2], decimals(values[i], 1), "ink"));
   });
   return marks;
 }

@@ -94,8 +94,8 @@ export function decimals(value, digits = 2) {
 const OF_DAY = {hour: "2-digit", minute: "2-digit", second: "2-digit"};
 const OF_YEAR = {day: "numeric", month: "short", hour: "2-digit", minute: "2-digit"};
 
-/** @param {number} seconds since 1970 */
-function clock(seconds) {
+/** Time of day. @param {number} seconds since 1970 */
+export function clock(seconds) {
   return new Date(1000 * seconds).toLocaleTimeString("en-GB", OF_DAY);
 }
 

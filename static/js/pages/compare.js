@@ -3,7 +3,7 @@
 import {pointsOf} from "../charts/runs_axes.js";
 import {filled, pointAt} from "../charts/runs_chart.js";
 import {RunsFigure} from "../charts/runs_figure.js";
-import {decimalsUp, percent, significant} from "../lib/format.js";
+import {decimals, decimalsUp, percent, significant} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
 import {ComparedRuns} from "../runs/compare/compared_runs.js";
 import {showPins, wirePins} from "../runs/ghosts/ghosts.js";
@@ -100,13 +100,13 @@ function read(cursor) {
   for (const run of runs.runs) {
     const points = pointsOf(run, data.charts.accuracy, view.axis);
     const point = cursor === null ? points.at(-1) : pointAt(points, cursor);
-    page.querySelector(`[data-at][data-of="${run.key}"]`).textContent = point ? `${point.y.toFixed(1)} %` : "–";
+    page.querySelector(`[data-at][data-of="${run.key}"]`).textContent = point ? `${decimals(point.y, 1)} %` : "–";
   }
 }
 
 /** Position of the cursor, in the server's words. */
-function written(x, {reads, decimals}) {
-  return filled(reads, {x: decimals === null ? significant(x) : (Math.floor(x * 10 ** decimals) / 10 ** decimals).toFixed(decimals)});
+function written(x, {reads, decimals: digits}) {
+  return filled(reads, {x: digits === null ? significant(x) : decimals(Math.floor(x * 10 ** digits) / 10 ** digits, digits)});
 }
 
 /** Fill in the current results of live runs. */
@@ -115,7 +115,7 @@ function fillLive() {
     if (FINAL_STATES.has(run.state) || !run.steps.length) continue;
     const step = run.steps.at(-1);
     const accuracy = run.evaluations.at(-1)?.test_accuracy;
-    const texts = {epsilon: decimalsUp(step.epsilon), step: String(step.step), seconds: step.seconds.toFixed(1), accuracy: accuracy === undefined ? "–" : percent(accuracy)};
+    const texts = {epsilon: decimalsUp(step.epsilon), step: String(step.step), seconds: decimals(step.seconds, 1), accuracy: accuracy === undefined ? "–" : percent(accuracy)};
     for (const [name, words] of Object.entries(texts)) page.querySelector(`[data-out="${name}"][data-of="${run.key}"]`).textContent = words;
   }
 }

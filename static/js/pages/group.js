@@ -7,7 +7,7 @@ import {GroupLog, endOf, valuesOf} from "../groups/group_log.js";
 import {endAccuracies, endEpsilons, runsOf, splitBars} from "../groups/results.js";
 import {conclusion, notComparable, progressWords, splitOf, spread, valueWords} from "../groups/words.js";
 import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
-import {percent, showTimes} from "../lib/format.js";
+import {decimals, percent, showTimes} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
 import {Chart} from "../lib/svg.js";
 import {MARKS, WORDS} from "../runs/panel/base_panel.js";
@@ -162,7 +162,7 @@ function showRun(run) {
   const write = (name, text) => (row.querySelector(`[data-cell="${name}"]`).textContent = text);
   write("epsilon", epsilonText(run.id));
   write("accuracy", member.log.accuracy === null ? "–" : percent(member.log.accuracy));
-  write("seconds", run.summary.seconds === undefined ? "–" : run.summary.seconds.toFixed(1));
+  write("seconds", run.summary.seconds === undefined ? "–" : decimals(run.summary.seconds, 1));
   const state = row.querySelector(".state");
   state.className = `state ${MARKS[run.state] ?? ""}`;
   state.textContent = WORDS[run.state];

@@ -23,7 +23,7 @@
  * @property {{width: number, height: number}} size
  */
 
-import {integer, roundUp} from "../../../../static/js/lib/format.js";
+import {decimals, integer, roundUp} from "../../../../static/js/lib/format.js";
 import {axisName, baseLayout, keyAxis, strong, valueAxis, words} from "../../../../static/js/charts/base.js";
 import {niceTicks} from "../../../../static/js/charts/ticks.js";
 
@@ -34,7 +34,7 @@ const BEYOND = 2; // upper limit of the band, in lengths of the axis; replaces i
 /** Error as text. @param {number | null | undefined} value null: infinite */
 export function mse(value) {
   if (value === null || value === undefined) return "∞";
-  if (value < 10) return value.toFixed(4);
+  if (value < 10) return decimals(value, 4);
   return value < 1e6 ? integer(value) : "> 10⁶";
 }
 
@@ -127,5 +127,5 @@ export function conclusion(points, {steps, repetitions, nonprivate_mse, trivial_
 function beside(value, nonprivate, trivial) {
   if (value === null) return "it diverges";
   if (value >= trivial) return `worse than always answering the mean (${mse(trivial)})`;
-  return `${((100 * (value - nonprivate)) / (trivial - nonprivate)).toFixed(0)} % of the way from no privacy (${mse(nonprivate)}) to no model (${mse(trivial)})`;
+  return `${decimals((100 * (value - nonprivate)) / (trivial - nonprivate), 0)} % of the way from no privacy (${mse(nonprivate)}) to no model (${mse(trivial)})`;
 }

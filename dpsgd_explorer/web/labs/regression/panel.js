@@ -1,6 +1,6 @@
 /** Status bar and chart of one noisy gradient descent, live or replayed. */
 
-import {exponential, roundUp, startOf} from "../../../../static/js/lib/format.js";
+import {decimals, exponential, roundUp, startOf} from "../../../../static/js/lib/format.js";
 import {RunLog} from "../../../../static/js/runs/log/run_log.js";
 import {BasePanel} from "../../../../static/js/runs/panel/base_panel.js";
 import {conclusion, figure, mse} from "./chart.js";
@@ -54,6 +54,6 @@ function reached(log) {
 
 function table(points) {
   const values = points.map((point) => NAMES.map((name) => point[name]));
-  const rows = values.map(([step, epsilon, seconds, ...errors]) => [step, roundUp(epsilon, 4), seconds.toFixed(2), ...errors.map(mse)]);
+  const rows = values.map(([step, epsilon, seconds, ...errors]) => [step, roundUp(epsilon, 4), decimals(seconds), ...errors.map(mse)]);
   return {caption: "Mean squared error as the budget is spent, not private", names: NAMES, heads: HEADS, rows, values};
 }

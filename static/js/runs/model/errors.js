@@ -1,6 +1,6 @@
 /** Errors of a model: its confusion matrix, and its errors by class next to the twin's. */
 
-import {integer, percent} from "../../lib/format.js";
+import {decimals, integer, percent} from "../../lib/format.js";
 import {element} from "../../lib/page.js";
 import {Part, bar} from "./part.js";
 import {isFair} from "./seen.js";
@@ -117,7 +117,7 @@ export function errorsConclusion(rows, fair = true) {
   const [whole] = rows;
   if (row.twin === null) return `${capital(named(row.label))} is misread most: ${percent(row.share)}, against ${percent(whole.share)} over all classes`;
   const price = 100 * (row.share - row.twin);
-  const points = `${price.toFixed(1)} ${price.toFixed(1) === "1.0" ? "point" : "points"}`;
+  const points = `${decimals(price, 1)} ${decimals(price, 1) === "1.0" ? "point" : "points"}`;
   if (price < 0.05) return "No class is misread more often than by the twin";
   return `${capital(named(row.label))} ${fair ? "pays most for privacy" : "is furthest behind the twin"}: ${points}`;
 }

@@ -1,6 +1,6 @@
 /** Pictures of weights, redrawn at each evaluation, above the twin's pictures. */
 
-import {integer, percent} from "../../lib/format.js";
+import {decimals, integer, percent} from "../../lib/format.js";
 import {element, rgb} from "../../lib/page.js";
 import {Part} from "./part.js";
 
@@ -60,7 +60,7 @@ export function filtersConclusion(change, start) {
   const size = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
   const moved = size(change) / size(start);
   if (moved === 0) return "No weight has moved yet";
-  return `The filters of the first layer have moved ${moved.toFixed(1)} times as far as they were from zero`;
+  return `The filters of the first layer have moved ${decimals(moved, 1)} times as far as they were from zero`;
 }
 
 /** One row per class: the pixels with the largest positive and negative change. */
@@ -75,7 +75,7 @@ export function weightRows(change, side, labels) {
 
 function extreme(changes, value, side) {
   const index = changes.indexOf(value);
-  return [value.toFixed(3).replace("-", "−"), `${Math.floor(index / side) + 1}, ${(index % side) + 1}`];
+  return [decimals(value, 3), `${Math.floor(index / side) + 1}, ${(index % side) + 1}`];
 }
 
 export class WeightsPart extends Part {

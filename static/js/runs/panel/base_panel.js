@@ -2,7 +2,7 @@
 
 import {Chart} from "../../charts/chart.js";
 import {FILTER} from "../../charts/plan.js";
-import {decimalsUp, duration, exponential, integer, percent, plural, roundDown, roundUp} from "../../lib/format.js";
+import {clock, decimals, decimalsUp, duration, exponential, integer, percent, plural, roundDown, roundUp} from "../../lib/format.js";
 import {Painter, onLookChange} from "../../lib/page.js";
 
 export const WORDS = {
@@ -101,7 +101,7 @@ function spent({epsilon, step}, plan, isFinal) {
   return {
     epsilon: decimalsUp(value, plan.digits),
     budget: `${plan.accountant === FILTER && step > 0 && !isFinal ? "counted " : ""}of ${plan.budget_text}`,
-    left: left.toFixed(plan.digits),
+    left: decimals(left, plan.digits),
     leftSteps: plural(Math.max(0, plan.last_step - step), "step"),
   };
 }
@@ -115,7 +115,7 @@ function clipped(log, plan) {
 /** Pure: message during a lost connection, otherwise "". @param {{offlineSince?: Date | null}} activity */
 function outage({offlineSince} = {}) {
   if (!offlineSince) return "";
-  return `No connection to the server since ${offlineSince.toLocaleTimeString()}. The run continues without this page, which reconnects automatically.`;
+  return `No connection to the server since ${clock(offlineSince / 1000)}. The run continues without this page, which reconnects automatically.`;
 }
 
 /** Occasional message for screen readers. @returns {string} */

@@ -5,6 +5,7 @@
  */
 
 import {countsOf, record} from "./score.js";
+import {decimals} from "../../lib/format.js";
 import {diamond, make, scale, text} from "../../lib/svg.js";
 
 const REVEAL_MS = 900; // duration of an answer's way to its place; 0 with reduced motion
@@ -34,8 +35,8 @@ export function numberIn(answer) {
 
 /** Pure: distance of a guess from the truth in words, with as many decimals as the truth or the guess has. */
 export function distance(guess, truth, unit = "") {
-  const decimals = Math.max(...[guess, truth].map((value) => String(value).split(".")[1]?.length ?? 0));
-  const off = Math.abs(guess - truth).toFixed(decimals);
+  const digits = Math.max(...[guess, truth].map((value) => String(value).split(".")[1]?.length ?? 0));
+  const off = decimals(Math.abs(guess - truth), digits);
   if (Number(off) === 0) return "Exactly right.";
   const isWord = /^\s*[a-z]/i.test(unit); // "4.9 times too high" would be another number
   const measure = unit.trim() === "%" ? plural(off, " point") : `${off}${isWord ? "" : unit}`;
@@ -95,7 +96,7 @@ function slideIn(field) {
   row.setAttribute("aria-hidden", "true");
   row.append(stretch, mark);
   field.querySelector(".range").append(row);
-  const decimals = String(truth).split(".")[1]?.length ?? 0;
+  const digits = String(truth).split(".")[1]?.length ?? 0;
   const put = (at, words) => {
     const [from, to] = [share(guess), share(at)].sort((a, b) => a - b);
     for (const [element, name, value] of [[mark, "--at", share(at)], [stretch, "--from", from], [stretch, "--to", to]]) element.style.setProperty(name, value.toFixed(4));
@@ -107,7 +108,7 @@ function slideIn(field) {
     const done = still ? 1 : Math.min(1, Math.max(0, time - start) / REVEAL_MS);
     const eased = 1 - (1 - done) ** 3;
     const at = high + (truth - high) * eased;
-    put(at, done < 1 ? at.toFixed(decimals) : String(truth));
+    put(at, done < 1 ? decimals(at, digits) : String(truth));
     if (done < 1) requestAnimationFrame(frame);
   };
   put(high, "");

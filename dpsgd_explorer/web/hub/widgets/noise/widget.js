@@ -1,5 +1,6 @@
 /** Slider over noise levels: the two worlds become indistinguishable, with the measured cost in accuracy. */
 
+import {decimals} from "../../../../../static/js/lib/format.js";
 import {Chart} from "../../../../../static/js/lib/svg.js";
 import {HEIGHT, humps} from "../../../../../static/js/widgets/common/humps.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
@@ -13,8 +14,8 @@ export function spoken({words, limit, accuracy, epsilon}) {
 
 /** Pure: number between two, as text with the decimals of the last. */
 export function counted(from, to, share) {
-  const decimals = to.split(".")[1]?.length ?? 0;
-  return share >= 1 ? to : (Number(from) + (Number(to) - Number(from)) * share).toFixed(decimals);
+  const digits = to.split(".")[1]?.length ?? 0;
+  return share >= 1 ? to : decimals(Number(from) + (Number(to) - Number(from)) * share, digits);
 }
 
 export function mount(element, data) {

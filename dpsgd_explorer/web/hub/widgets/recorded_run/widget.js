@@ -1,6 +1,6 @@
 /** Replay of a recorded run: accuracy against ε, with a slider over the evaluations. */
 
-import {integer} from "../../../../../static/js/lib/format.js";
+import {decimals, integer} from "../../../../../static/js/lib/format.js";
 import {player} from "../../../../../static/js/lib/player.js";
 import {Chart, clipped, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
@@ -10,8 +10,8 @@ const ROOM = 1.08; // end of the ε axis, in budgets
 
 /** Pure: heading at an evaluation. */
 export function conclusion({steps, last, spent_words: spent, budget, accuracy, twin}, index) {
-  const beside = twin ? `; without privacy, ${twin[index].toFixed(2)}` : "";
-  return `After ${integer(steps[index])} of ${integer(last)} steps: ε = ${spent[index]} of ${budget} spent, ${accuracy[index].toFixed(2)} of 100 unseen records right${beside}`;
+  const beside = twin ? `; without privacy, ${decimals(twin[index])}` : "";
+  return `After ${integer(steps[index])} of ${integer(last)} steps: ε = ${spent[index]} of ${budget} spent, ${decimals(accuracy[index])} of 100 unseen records right${beside}`;
 }
 
 /** Pure: round values from low to high, in at most `most` steps of 1, 2 or 5 times a power of ten. */
@@ -37,7 +37,7 @@ export function mount(element, data) {
     if (!chart.width) return;
     chart.show(curves(chart, run, index));
     const words = conclusion(run, index);
-    write(element, "title", words, [[run.spent_words[index], "budget"], [run.accuracy[index].toFixed(2), "private"], [run.twin?.[index].toFixed(2) ?? "", "twin"]]);
+    write(element, "title", words, [[run.spent_words[index], "budget"], [decimals(run.accuracy[index]), "private"], [run.twin ? decimals(run.twin[index]) : "", "twin"]]);
     speak(words);
   }
   const play = player(element, {words: (index) => integer(run.steps[index]), show: draw});

@@ -38,7 +38,7 @@ export function odds({hits, alarms, count}, lines) {
   }
   const share = alarms / count;
   const most = decimalsUp(mostHits(lines, share) / share, 1);
-  return `Start at even odds. When the attacker says “it was there”, they are ${(hits / alarms).toFixed(1)} to 1: ` +
+  return `Start at even odds. When the attacker says “it was there”, they are ${decimals(hits / alarms, 1)} to 1: ` +
     `${plural(hits, "hit")} against ${plural(alarms, "false alarm")}. With this share of false alarms, any attack on this run reaches at most ${most} to 1.`;
 }
 
