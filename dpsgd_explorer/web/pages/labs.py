@@ -10,6 +10,7 @@ from dpsgd_explorer.web.hub.chapters.page import thumbnail
 from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.labs.accountants import page as accountants
 from dpsgd_explorer.web.labs.attack import page as attack
+from dpsgd_explorer.web.labs.correlated_noise import page as correlated_noise
 from dpsgd_explorer.web.labs.engines import page as engines
 from dpsgd_explorer.web.labs.find_the_bug import exhibits
 from dpsgd_explorer.web.labs.find_the_bug import page as find_the_bug
@@ -28,6 +29,7 @@ LABS = (
     attack.LAB,
     reconstruct.LAB,
     find_the_bug.LAB,
+    correlated_noise.LAB,
 )
 for lab in LABS:
     lab.add_to(bp)
@@ -55,4 +57,5 @@ def drawings() -> dict[str, Markup]:
         attack.LAB.slug: attacked.roc.narrow if attacked else Markup(),
         reconstruct.LAB.slug: reconstruct.first_picture(),
         find_the_bug.LAB.slug: exhibits.picture(),
+        correlated_noise.LAB.slug: correlated_noise.first_picture(),
     }

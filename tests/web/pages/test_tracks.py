@@ -11,7 +11,7 @@ from dpsgd_explorer.web.hub.chapters.text import WORDS_A_MINUTE
 from tests.web.reading import Page
 
 NOT_COUNTED = ("table-toggle", "corner-mark", "sources")
-SWITCH = re.compile(r'<fieldset class="track".*?</fieldset>', re.DOTALL)
+SWITCH = re.compile(r'<fieldset class="track\b.*?</fieldset>', re.DOTALL)
 
 
 @pytest.mark.parametrize("slug", CHAPTERS)

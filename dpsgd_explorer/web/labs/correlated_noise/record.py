@@ -1,0 +1,138 @@
+"""Recording of the strategies of the lab, with their noise at equal ε.
+
+    python -m dpsgd_explorer.web.labs.correlated_noise.record
+
+Writes ``recorded.json`` into this folder.  Takes about ten seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.accounting import (
+    ToeplitzStrategy,
+    banded_strategy,
+    cyclic_poisson,
+    gaussian_noise_multiplier,
+    geometric_strategy,
+    noise_multiplier,
+)
+from dpsgd_explorer.web.questions.rounding import need
+from tools.record.files import write
+
+EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
+BANDS = (1, 2, 4, 8, 16, 32)
+DECAYS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98)
+DELTA = 1e-5
+SHOWN_STEPS = 60
+LEAST_WEIGHT = 1e-4  # of the noise of earlier steps, in a drawing
+
+
+@dataclass(frozen=True)
+class Run:
+    """Sizes of a run."""
+
+    records: int
+    batch_size: int
+    steps: int
+
+    def __str__(self) -> str:
+        """Returns the sizes in words."""
+        return f"{self.batch_size:,} of {self.records:,} records, {self.steps:,} steps"
+
+
+RUNS = (Run(60_000, 512, 2000), Run(60_000, 4096, 300), Run(10_000, 256, 1000))
+
+
+def main() -> int:
+    """Calibrates all strategies."""
+    stored = {
+        "delta": DELTA,
+        "epsilons": EPSILONS,
+        "runs": [recorded(run) for run in RUNS],
+    }
+    write("recorded", stored, folder=Path(__file__).parent)
+    return 0
+
+
+def recorded(run: Run) -> dict[str, Any]:
+    """Returns the strategies of both kinds."""
+    shown = np.unique(np.linspace(1, run.steps, SHOWN_STEPS).round().astype(int))
+    cyclic, fixed = list(_cyclic(run)), list(_fixed(run))
+    independent = np.array(cyclic[0][3]) * cyclic[0][1].rmse()
+    sent = partial(_sent, base=independent, shown=shown)
+    return {
+        "name": str(run),
+        "steps": run.steps,
+        "shown": shown.tolist(),
+        "cyclic": [sent(*one) for one in cyclic],
+        "fixed": [sent(*one) for one in fixed],
+    }
+
+
+Strategy = tuple[str, ToeplitzStrategy, float, list[float]]
+
+
+def _cyclic(run: Run) -> Iterator[Strategy]:
+    for bands in BANDS:
+        if bands * run.batch_size > run.records:
+            continue
+        cost = cyclic_poisson(
+            sample_rate=run.batch_size / run.records,
+            noise_multiplier=1.0,
+            steps=run.steps,
+            bands=bands,
+        )
+        noise = [
+            noise_multiplier(
+                target_epsilon=epsilon,
+                sample_rate=cost.sample_rate,
+                steps=cost.steps,
+                delta=DELTA,
+            )
+            for epsilon in EPSILONS
+        ]
+        strategy = banded_strategy(run.steps, bands)
+        yield f"b = {bands}", strategy, strategy.column_norm, noise
+
+
+def _fixed(run: Run) -> Iterator[Strategy]:
+    slots = run.records // run.batch_size
+    noise = [gaussian_noise_multiplier(epsilon=e, delta=DELTA) for e in EPSILONS]
+    for decay in DECAYS:
+        strategy = geometric_strategy(decay, run.steps)
+        yield f"λ = {decay:g}", strategy, strategy.fixed_slots_sensitivity(slots), noise
+
+
+def _sent(
+    name: str,
+    strategy: ToeplitzStrategy,
+    sensitivity: float,
+    noise: list[float],
+    *,
+    base: np.ndarray,
+    shown: np.ndarray,
+) -> dict[str, Any]:
+    errors = strategy.prefix_errors(sensitivity=sensitivity)
+    ratios = np.array(noise) * strategy.rmse(sensitivity=sensitivity) / base
+    weights = strategy.noise_weights()
+    kept = int(np.flatnonzero(np.abs(weights) > LEAST_WEIGHT).max()) + 1
+    return {
+        "name": name,
+        "sigmas": [need(sigma) for sigma in noise],
+        "noise": [round(sigma * sensitivity, 4) for sigma in noise],
+        "weights": [round(weight, 5) for weight in weights[:kept].tolist()],
+        "errors": [round(error / sensitivity, 4) for error in errors[shown - 1]],
+        "ratios": [f"{ratio:.2f}" for ratio in ratios],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
