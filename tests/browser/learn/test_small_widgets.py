@@ -140,7 +140,7 @@ def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
     expect(title).to_contain_text("At position 1 the kernel covers the pixels")
     fact = figure.locator('[data-part="fact"]')
     expect(fact).to_have_text("1 × 1 + 0 × 2 + (−1) × 0 + 2 × 1 = 3")
-    lit = figure.locator('[data-part="matrix"] .s-private').first
+    lit = figure.locator('[data-part="matrix"] .s-ink').first
     focus(figure.get_by_role("button", name="Next"))
     page.keyboard.press("Enter")
     expect(title).to_contain_text("computes entry 2 of the output: 7")

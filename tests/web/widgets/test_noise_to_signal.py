@@ -28,8 +28,16 @@ def test_the_noise_that_is_printed_keeps_the_target_and_is_hardly_too_much(point
         )
         > EPSILON
     )
-    over_run = sigma / (point["batch"] * math.sqrt(steps))
-    assert float(point["run"]) == pytest.approx(over_run, rel=0.01)
+    least = POINTS[0]
+    for i, steps_of in enumerate((lambda _: 1, lambda one: int(one.replace(",", "")))):
+        noise, most = (
+            float(one["sigma"]) / (one["batch"] * math.sqrt(steps_of(one["steps"])))
+            for one in (point, least)
+        )
+        percent = 100 * noise / most
+        assert 100 * point["shares"][i] == pytest.approx(percent, rel=0.01, abs=0.01)
+        stated = float(point["relative"][i].removesuffix(" %"))
+        assert stated == pytest.approx(percent, rel=0.06)
 
 
 def test_beyond_some_size_a_larger_batch_gains_hardly_anything():

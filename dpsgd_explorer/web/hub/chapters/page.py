@@ -17,6 +17,7 @@ from dpsgd_explorer.web.hub.chapters.table import (
     TRACKS,
     Chapter,
     neighbours,
+    part_of,
 )
 from dpsgd_explorer.web.hub.chapters.text import headings, unbroken
 
@@ -52,6 +53,7 @@ def render(chapter: Chapter, *, text_alone: bool = False) -> str:
         references=SOURCES,
         text_alone=text_alone,
         chapters=CHAPTERS.values(),
+        part=part_of(chapter),
         before=before,
         after=after,
         headings=headings,

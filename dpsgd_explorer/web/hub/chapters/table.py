@@ -184,6 +184,12 @@ CHAPTERS = {
 }
 
 
+def part_of(chapter: Chapter) -> str:
+    """Returns the name of the part that a chapter belongs to."""
+    begun = [one.part for one in CHAPTERS.values() if one.number <= chapter.number]
+    return next(part for part in reversed(begun) if part)
+
+
 def neighbours(chapter: Chapter) -> tuple[Chapter | None, Chapter | None]:
     """Returns the chapters on either side; None at the ends."""
     order = list(CHAPTERS.values())

@@ -53,7 +53,7 @@ export function mount(element, data) {
 
 /** Two strips of the attacker's own models on a logistic axis, and the attacked model as a line through both. */
 function dots(chart, {logits, with_it: inside, without_it: outside}, record) {
-  const rows = [["trained with it", inside[record], "f-private"], ["without it", outside[record], "ring s-private"]];
+  const rows = [["trained with it", inside[record], "f-ink"], ["without it", outside[record], "ring s-ink"]];
   const all = [...inside[record], ...outside[record], logits[record]];
   const room = 0.08 * (Math.max(...all) - Math.min(...all)) || 1;
   const {x} = chart.frame([Math.min(...all) - room, Math.max(...all) + room], [0, 1], [6, 0, chart.width - 6, 1]);

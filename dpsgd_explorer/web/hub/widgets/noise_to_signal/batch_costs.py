@@ -176,11 +176,11 @@ def _batch(size: tuple[int, int], *, narrow: bool) -> Markup:
         label = f"{cost.steps:,} steps" if not narrow else f"{cost.steps:,}"
         plot.text(point, label, "halo", "start", (8, -8))
     over_run = [(float(c.batch_size), c.noise_over_run) for c in batch_costs()]
-    plot.line(over_run, "s-good")
+    plot.line(over_run, "s-ink")
     for point in over_run:
-        plot.dot(point, "f-good", 4)
+        plot.dot(point, "f-ink", 4)
     plot.text(points[2], "per update", "private halo", "end", (-10, 22))
-    plot.text(over_run[1], "over the run", "good halo", "start", (0, 24))
+    plot.text(over_run[1], "over the run", "ink halo", "start", (0, 24))
     return plot.svg(
         "Two lines over the expected batch: the noise per update falls all the way, "
         "the noise over the run falls a little and then stays flat."

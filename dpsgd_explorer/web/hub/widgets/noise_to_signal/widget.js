@@ -1,11 +1,12 @@
 /** Batch size at fixed ε and epochs: noise per update always falls, noise over the run hardly falls beyond some size. */
 
 import {integer, percent} from "../../../../../static/js/lib/format.js";
-import {Chart, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {Chart, arrow, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const LABELS = ["per update", "over the run"];
-const STYLES = ["private", "good"];
+const STYLES = ["private", "ink"];
+const [GRADIENT, SPREAD, TURN] = [72, 36, -1.7]; // px: of the arrow, of the noise at the smallest batch; direction of a draw
 
 /**
  * Pure: share of the noise over the run that the next doubling of the batch removes; the last doubling ends at all
@@ -34,14 +35,18 @@ export function mount(element, data) {
   const slider = part(element, "batch");
   const speak = speaker(element);
   const chart = new Chart(part(element, "chart"), {
-    height: 240, label: "Two lines against the batch size: noise per update falls to almost nothing, noise over the run stays flat beyond some size", draw: () => draw(),
+    height: 230, label: "Two lines against the batch size: noise per update falls to almost nothing, noise over the run stays flat beyond some size", draw: () => draw(),
+  });
+
+  const arrows = new Chart(part(element, "arrows"), {
+    height: 96, label: "The same gradient as an arrow twice, with a circle of the noise per update and one of the noise over the run, as shares of the noise of the smallest batch", draw: () => draw(),
   });
 
   function draw() {
     if (!chart.width) return;
     const index = Number(slider.value);
     const point = data.points[index];
-    for (const name of ["steps", "sigma", "update", "run"]) write(element, name, point[name]);
+    for (const name of ["steps", "sigma"]) write(element, name, point[name]);
     const words = integer(point.batch);
     write(element, "batch-words", words);
     slider.setAttribute("aria-valuetext", words);
@@ -49,9 +54,24 @@ export function mount(element, data) {
     write(element, "fact", sentence(data, index));
     speak(`${conclusion(data, index)}. ${sentence(data, index)}`);
     chart.show(marks(chart, data.points, index));
+    if (arrows.width) arrows.show(noisy(arrows.width, point));
   }
   const redraw = oncePerFrame(draw);
   slider.addEventListener("input", redraw);
+}
+
+/** A gradient, the circle of its noise, and one noisy arrow: of an update, and of the whole run. */
+function noisy(width, {shares, relative}) {
+  return shares.flatMap((share, i) => {
+    const [left, y, radius] = [4 + (i * width) / 2, 38, SPREAD * share];
+    const tip = [left + GRADIENT, y];
+    return [
+      disc(tip, radius, i ? "f-sunken" : "f-wash-private"),
+      ...arrow([left, y], tip, "s-ink", "f-ink"),
+      ...arrow([left, y], [tip[0] + radius * Math.cos(TURN), tip[1] + radius * Math.sin(TURN)], `s-${STYLES[i]} thin`, `f-${STYLES[i]}`),
+      text([left, 90], `${LABELS[i]} `, STYLES[i]), text([left + 92, 90], relative[i], "strong"),
+    ];
+  });
 }
 
 function marks(chart, points, index) {

@@ -57,6 +57,12 @@ def picture() -> Picture:
     return batch_costs.batch_picture()
 
 
+def _percent(share: float) -> str:
+    """Returns a share with two digits, or whole percents."""
+    percent = 100 * share
+    return f"{significant(percent) if percent < 10 else f'{percent:.0f}'} %"
+
+
 def data() -> dict[str, Any]:
     """Returns the cost of each batch size; noise is relative to the smallest batch."""
     return {
@@ -67,8 +73,7 @@ def data() -> dict[str, Any]:
                 "batch": cost.batch_size,
                 "steps": whole(cost.steps),
                 "sigma": need(cost.noise_multiplier),
-                "update": significant(cost.noise_per_update),
-                "run": significant(cost.noise_over_run, 3),
+                "relative": [_percent(share) for share in pair],
                 "shares": [round(share, 4) for share in pair],
             }
             for cost, pair in zip(costs(), shares(), strict=True)

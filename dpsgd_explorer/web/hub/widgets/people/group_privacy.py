@@ -89,18 +89,16 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.y_axis([(y, f"{y:g}") for y in (0.5, 1, 2, 5, 10, 20, 50)], "ε, log scale")
     plot.x_axis([(k, f"{k}") for k in range(1, MOST + 1)], "records of one person")
     line = [(float(k), group_epsilon(k)) for k in range(1, MOST + 1)]
-    plot.line([(1.0, line[0][1]), (float(MOST), line[0][1])], "s-good")
-    plot.line(line, "s-budget")
+    plot.line([(1.0, line[0][1]), (float(MOST), line[0][1])], "s-private")
+    plot.line(line, "s-ink")
     for k in SHOWN[1:]:
         point = line[k - 1]
-        plot.dot(point, "f-budget")
-        plot.text(point, epsilon_text(k), "budget halo", "end", (-8, -8))
-    plot.dot(line[0], "f-good")
-    plot.text((MOST, line[0][1]), "clipped by person", "good halo", "end", (0, 20))
+        plot.dot(point, "f-ink")
+        plot.text(point, epsilon_text(k), "ink halo", "end", (-8, -8))
+    plot.dot(line[0], "f-private")
+    plot.text((MOST, line[0][1]), "clipped by person", "private halo", "end", (0, 20))
     if not narrow:
-        plot.text(
-            (7, line[6][1]), "clipped by record", "budget halo", "start", (14, 22)
-        )
+        plot.text((7, line[6][1]), "clipped by record", "ink halo", "start", (14, 22))
     return plot.svg(
         f"A line that rises from epsilon {TARGET:g} at one record to "
         f"{epsilon_text(MOST)} at ten, and a level line for clipping by person."

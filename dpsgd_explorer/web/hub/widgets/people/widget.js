@@ -1,11 +1,12 @@
 /** Person with several records: ε for all of them, by the unit of sampling and clipping. */
 
-import {Chart, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {Chart, box, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
 import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const [BY_RECORD, BY_PERSON] = [0, 1];
-const LINES = [["record", "budget"], ["person", "good"]];
+const LINES = [["record", "ink"], ["person", "private"]];
+const ROW = 5; // pictures in a row
 const TICK_MS = 400; // between two numbers of records that follow by themselves
 const LEVELS = [0.5, 1, 2, 5, 10, 20, 50];
 
@@ -37,6 +38,10 @@ export function mount(element, data) {
     height: 250, label: "Epsilon against a person’s records: it rises where records are clipped, and stays level where persons are", draw: redraw,
   });
 
+  const album = new Chart(part(element, "album"), {
+    height: 96, label: "A person and their pictures: framed one by one, or all together", draw: redraw,
+  });
+
   function draw() {
     if (!chart.width) return;
     const index = Number(slider.value);
@@ -47,6 +52,7 @@ export function mount(element, data) {
     slider.setAttribute("aria-valuetext", `${data.points[index].records}; epsilon ${held(data, index, state.unit).epsilon}`);
     speak(words.join(". "));
     chart.show(marks(chart, data.points, index, state));
+    if (album.width) album.show(person(data.points[index].records, state.unit));
   }
   slider.addEventListener("input", redraw);
   playOnce(element, Array.from({length: data.first + 1}, (_, i) => () => {
@@ -63,6 +69,22 @@ export function mount(element, data) {
     state.guesses = detail.filter(({at, value}) => value !== null && at);
     redraw();
   });
+}
+
+/** A person with pictures; the frames are what is sampled and clipped. */
+function person(records, unit) {
+  const places = Array.from({length: records}, (_, i) => [62 + 34 * (i % ROW), 12 + 38 * Math.floor(i / ROW)]);
+  const frame = `line s-${LINES[unit][1]}`;
+  const columns = Math.min(records, ROW);
+  return [
+    {name: "circle", attributes: {class: "f-faint", cx: 24, cy: 24, r: 11}},
+    {name: "path", attributes: {class: "f-faint", d: "M4 74C4 50 10 40 24 40C38 40 44 50 44 74Z"}},
+    ...places.flatMap(([x, y]) => [
+      box([x, y], 24, 28, unit === BY_PERSON ? "f-sunken" : `f-sunken s-${LINES[unit][1]}`),
+      {name: "path", attributes: {class: "f-faint", d: `M${x + 3} ${y + 24}L${x + 9} ${y + 13}L${x + 14} ${y + 19}L${x + 17} ${y + 16}L${x + 21} ${y + 24}Z`}},
+    ]),
+    ...(unit === BY_PERSON ? [{name: "rect", attributes: {class: frame, x: 54, y: 4, width: 34 * columns + 6, height: records > ROW ? 82 : 44, rx: 6}}] : []),
+  ];
 }
 
 function marks({width, height}, points, index, {unit, guesses}) {

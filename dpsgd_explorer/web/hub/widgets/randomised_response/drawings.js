@@ -9,7 +9,7 @@ const word = (isYes) => (isYes ? "yes" : "no");
 /** Two coins and a sheet; the path not taken is dotted. */
 export function coins({width}, tossed) {
   const [first, second, sheet] = [[0.14 * width, 46], [0.48 * width, 128], [0.84 * width, 46]];
-  const way = (points, isTaken) => line(points, isTaken ? "s-private" : "thin s-faint dotted");
+  const way = (points, isTaken) => line(points, isTaken ? "s-ink" : "thin s-faint dotted");
   const isTruth = tossed?.first;
   return [
     way([first, sheet], isTruth), way([first, second, sheet], tossed && !isTruth),
@@ -34,7 +34,7 @@ function coin(at, words, isUnused = false) {
 /** Probability of the sheet's answer if the truth equals it, and if not. */
 export function onlooker({width}, p, says) {
   const end = width - 52;
-  const rows = [[says, p, "f-attack"], [!says, 1 - p, "f-twin"]];
+  const rows = [[says, p, "f-private"], [!says, 1 - p, "f-faint"]];
   return rows.flatMap(([truth, chance, fill], i) => {
     const y = 16 + 44 * i;
     return [

@@ -84,7 +84,7 @@ def answers_picture() -> Picture:
 def _bars(size: tuple[int, int], p: float, *, narrow: bool) -> Markup:
     plot = Plot.framed(size, (0, 2), (0, 1), bottom=32)
     plot.y_axis([(y / 100, f"{y}") for y in (0, 25, 50, 75, 100)], "%")
-    truths = (("yes", -1, "f-attack", "attack"), ("no", 1, "f-twin", "twin"))
+    truths = (("yes", -1, "f-private", "private"), ("no", 1, "f-faint", "ink"))
     for recorded_as, place in (("yes", 0.5), ("no", 1.5)):
         for truth, side, fill, words in truths:
             chance = p if truth == recorded_as else 1 - p

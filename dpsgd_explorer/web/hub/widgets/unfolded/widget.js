@@ -7,7 +7,7 @@ import {Chart, area, box, text} from "../../../../../static/js/lib/svg.js";
 import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const LARGEST = 34; // px, largest size of a cell
+const LARGEST = 50; // px, largest size of a cell
 const GAP = 24; // px, between image, kernel and output
 const NEAR = 8; // px, between the matrix and the vectors next to it
 const TICK_MS = 900; // between two positions that follow by themselves
@@ -34,6 +34,10 @@ export function conclusion({name, makes}, index) {
     : `Entry ${number} of the kernel was multiplied by the pixels of row ${number}, and its gradient for this record is ${entry}`;
 }
 
+/** Pure: size of a cell, where three blocks of seven columns, or the matrix with both vectors, fill a width. */
+const imageCell = (width) => Math.min(LARGEST, Math.floor((width - 2 * GAP - 2) / 7));
+const matrixCell = (width) => Math.min(LARGEST, Math.floor((width - 2 * NEAR - 32) / 6));
+
 /** Pure: row and column of an entry in row-major order. */
 export const corner = (index, side) => [Math.floor(index / side), index % side];
 
@@ -42,9 +46,9 @@ export function mount(element, data) {
   const [ways, places] = ["way", "place"].map((name) => [...element.querySelectorAll(`[data-${name}]`)]);
   const chosen = (radios) => radios.findIndex((radio) => radio.checked);
   const [image, matrix] = [
-    ["image", 3 * LARGEST, "The image with the four multiplied pixels, their factors, and the resulting entry"],
-    ["matrix", 6 * LARGEST + 2 * NEAR, "The unfolded matrix with the multiplied line, and the resulting entry"],
-  ].map(([name, height, label]) => new Chart(part(element, name), {height: TOP + height + 2, label, draw: () => draw()}));
+    ["image", (width) => 3 * imageCell(width), "The image with the four multiplied pixels, their factors, and the resulting entry"],
+    ["matrix", (width) => 6 * matrixCell(width) + 2 * NEAR, "The unfolded matrix with the multiplied line, and the resulting entry"],
+  ].map(([name, height, label]) => new Chart(part(element, name), {height: (width) => TOP + height(width) + 2, label, draw: () => draw()}));
 
   function draw() {
     if (!image.width && !matrix.width) return;
@@ -76,8 +80,8 @@ function cells([x, y], size, rows, {lit = [0, 0, 0, 0], css = "f-surface"} = {})
   const at = (i, j) => [x + size * j, y + size * i];
   const each = (draw) => rows.flatMap((row, i) => row.map((value, j) => draw(value, i, j)));
   return [
-    ...each((_, i, j) => box(at(i, j), size, size, `${isLit(i, j) ? "f-wash-private" : css} cell`)),
-    ...(high ? [area([at(top, left), at(top, left + wide), at(top + high, left + wide), at(top + high, left)], "line s-private")] : []),
+    ...each((_, i, j) => box(at(i, j), size, size, `${isLit(i, j) ? "f-band" : css} cell`)),
+    ...(high ? [area([at(top, left), at(top, left + wide), at(top + high, left + wide), at(top + high, left)], "line s-ink")] : []),
     ...each((value, i, j) => text([x + size * (j + 0.5), y + size * (i + 0.5) + 5], printed(value), "ink", "middle")),
   ];
 }
@@ -87,7 +91,7 @@ const square = (entries, side) => Array.from({length: side}, (_, i) => entries.s
 
 /** The image, the factors of its highlighted pixels, and the result. */
 function blocks(width, {image, side}, {name, by, makes}, index) {
-  const size = Math.min(LARGEST, Math.floor((width - 2 * GAP - 2) / (3 + 2 * side)));
+  const size = imageCell(width);
   const at = corner(index, side);
   const lefts = [1, 3 * size + GAP, (3 + side) * size + 2 * GAP];
   return [
@@ -106,7 +110,7 @@ function blocks(width, {image, side}, {name, by, makes}, index) {
  */
 function unfolded(width, {columns}, {name, by, makes}, index) {
   const count = columns.length;
-  const size = Math.min(LARGEST, Math.floor((width - 2 * NEAR - 32) / (count + 2)));
+  const size = matrixCell(width);
   const [left, top] = [1 + size + NEAR, TOP + size + NEAR];
   const [right, bottom] = [left + count * size + NEAR, top + count * size + NEAR];
   const rows = columns[0].map((_, i) => columns.map((column) => column[i]));

@@ -31,7 +31,7 @@ IMAGE = ((1, 2, 0), (0, 1, 3), (2, 1, 1))
 KERNEL = ((1, 0), (-1, 2))
 OUTPUT_GRADIENT = ((2, -1), (1, 1))  # of one record's loss, made up
 SIDE = len(IMAGE) - len(KERNEL) + 1  # of the output
-HUES = ("private", "attack", "budget", "good")  # of the four positions
+DASHES = ("", "dotted", "dashed", "long-dashed")  # of the four positions
 CELL = 30
 Rows = Sequence[Sequence[int]]
 
@@ -106,7 +106,7 @@ def picture() -> Picture:
             f"A 2 × 2 kernel on a 3 × 3 image is one row times a {entries} × "
             f"{positions} matrix"
         ),
-        sub="One record, one channel, stride 1, no padding; each colour is a position",
+        sub="One record, one channel, stride 1, no padding; a line style is a position",
         wide=_draw(Plot(904, 290, Scale(0, 904, 0, 904), Scale(0, 290, 0, 290)), WIDE),
         narrow=_draw(
             Plot(342, 600, Scale(0, 342, 0, 342), Scale(0, 600, 0, 600)), NARROW
@@ -163,23 +163,24 @@ def _image(plot: Plot, corner: tuple[int, int]) -> None:
     _title(plot, corner, "1 positions")
     _cells(plot, corner, IMAGE)
     x, y = corner
-    for number, hue in enumerate(HUES):
+    for number, dash in enumerate(DASHES):
         top, left = divmod(number, SIDE)
         inset = 3 + 2 * number
         x0, y0 = x + CELL * left + inset, y + CELL * top + inset
         x1, y1 = x0 + 2 * CELL - 2 * inset, y0 + 2 * CELL - 2 * inset
         corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
-        plot.path(corners, f"line thin s-{hue}", close=True)
+        plot.path(corners, f"line thin s-ink {dash}", close=True)
 
 
 def _columns(plot: Plot, corner: tuple[int, int], columns: Rows) -> None:
-    """Draws a matrix by its columns, each under the colour of its position."""
+    """Draws a matrix by its columns, each above the line of its position."""
     x, y = corner
     _cells(plot, corner, [list(row) for row in zip(*columns, strict=True)])
-    for number, hue in enumerate(HUES):
+    for number, dash in enumerate(DASHES):
         left = x + CELL * number
         bottom = y + CELL * len(columns[0])
-        plot.bar((left + 2, left + CELL - 2), (bottom + 3, bottom + 7), f"f-{hue}")
+        ends = [(left + 2, bottom + 5), (left + CELL - 2, bottom + 5)]
+        plot.line(ends, f"s-ink {dash}")
 
 
 def _product_row(plot: Plot, corners: dict[str, tuple[int, int]]) -> None:
@@ -196,9 +197,9 @@ def _gradient(plot: Plot, corner: tuple[int, int]) -> None:
     _title(plot, corner, "5 backward: U g")
     x, y = corner
     _cells(plot, corner, [[g] for g in flat(OUTPUT_GRADIENT)], "f-sunken")
-    for number, hue in enumerate(HUES):
+    for number, dash in enumerate(DASHES):
         top = y + CELL * number
-        plot.bar((x - 7, x - 3), (top + 2, top + CELL - 2), f"f-{hue}")
+        plot.line([(x - 5, top + 2), (x - 5, top + CELL - 2)], f"s-ink {dash}")
     plot.text((x + CELL + 8, y + 2 * CELL + 5), "U g =", "ink")
     _cells(plot, (x + 130, y), [[g] for g in kernel_gradient()])
     plot.text((x, y + 4 * CELL + 24), "g: the output’s gradient", "ink")
