@@ -132,7 +132,7 @@ def test_a_diary_is_kept_until_a_release_is_refused(open_page):
 
 @pytest.mark.long("more journeys")
 def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
-    page = open_page("/learn/per-sample-gradients/")
+    page = open_page("/learn/per-sample-gradients/", reduced_motion="reduce")
     page.get_by_role("button", name="Skip the guess").click()
     figure = page.locator("#unfolded")
     expect(figure).to_have_attribute("data-state", "moves")
