@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
 )
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.fixed_size import fixed_size_interval
 from dpsgd_explorer.accounting.queries import Answer, all_epsilons, epsilon_interval
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
@@ -74,6 +75,9 @@ class Batches:
 
 
 POISSON = Batches()
+#: Exact accountant that needs at most about a second for random allocation.  Its bounds
+#: are wider for little noise.
+QUICK = ExactAccountant(refinements=3, max_points=1 << 18)
 
 
 def batches_interval(
@@ -82,8 +86,18 @@ def batches_interval(
     accountant: str,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     batches: Batches = POISSON,
+    allocation: Accountant | None = None,
 ) -> Interval:
     """Returns the interval of ε of a run.
+
+    Args:
+        run: The run.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+        batches: The sampling scheme.
+        allocation: Accountant that answers for random allocation, such as QUICK; None
+            for the accountant of the name.
 
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
@@ -101,7 +115,9 @@ def batches_interval(
     if reason := why_not(chosen, [run], batches.sampling, relation):
         raise AccountingError(reason, field=reason.split(" ", 1)[0])
     if batches.sampling == RANDOM_ALLOCATION:
-        run = allocation_of(run)
+        chosen = chosen if allocation is None else allocation
+        target = validation.delta(delta)
+        return chosen.bounds([allocation_of(run)], [run.steps], target, relation)[0]
     return epsilon_interval([run], delta, accountant, relation)
 
 

@@ -51,7 +51,7 @@ from dpsgd_explorer.accounting.exact.allocation_rows import (
     quick_epsilons,
     with_known_slots,
 )
-from dpsgd_explorer.accounting.exact.allocation_runs import AllocationRun
+from dpsgd_explorer.accounting.exact.allocation_runs import MAX_POINTS, AllocationRun
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
@@ -99,6 +99,7 @@ class ExactAccountant(Accountant):
         max_frequencies: int = MAX_FREQUENCIES,
         *,
         two_sided: bool = True,
+        max_points: int = MAX_POINTS,
     ) -> None:
         """Limits the work of an answer.
 
@@ -108,11 +109,13 @@ class ExactAccountant(Accountant):
                 upper bound.
             max_frequencies: Largest number of frequencies of a contour.
             two_sided: If True, discretised PLDs give lower bounds on ε as well.
+            max_points: Largest number of points of the grids for random allocation.
         """
         self.refinements = refinements
         self.max_directions = max_directions
         self.max_frequencies = max_frequencies
         self.two_sided = two_sided
+        self.max_points = max_points
 
     def searchers(self, relation: NeighboringRelation) -> tuple[ExactAccountant, ...]:
         number = len(DIRECTIONS[relation])
@@ -312,11 +315,14 @@ class ExactAccountant(Accountant):
             rows = [int(run.counts.sum(axis=1).argmax())]
         for row in rows:
             if 0 < upper[row] < math.inf:
-                steps, most = AllocationRun(run.rows([row])), float(upper[row])
+                steps, most = self._allocated(run.rows([row])), float(upper[row])
                 lower[row], upper[row] = steps.epsilon_bounds(
                     delta, most, self.refinements
                 )
         return monotone_bounds(run.counts, lower, upper)
+
+    def _allocated(self, run: StepCounts) -> AllocationRun:
+        return AllocationRun(run, max_points=self.max_points)
 
     def _allocated_deltas(
         self, run: StepCounts, at: Floats
@@ -327,7 +333,7 @@ class ExactAccountant(Accountant):
             return [(low, high)] * 2
         with np.errstate(divide="ignore"):
             most = np.log(high)
-        logs = AllocationRun(run).directed_log_deltas(at, most)
+        logs = self._allocated(run).directed_log_deltas(at, most)
         return [(np.exp(lower), np.exp(upper)) for lower, upper in logs]
 
 

@@ -71,12 +71,18 @@ class AllocationRun:
         others: Steps with other sampling, all with noise, as a single row.
     """
 
-    def __init__(self, run: StepCounts, kept: KeptCurves | None = None) -> None:
+    def __init__(
+        self,
+        run: StepCounts,
+        kept: KeptCurves | None = None,
+        max_points: int = MAX_POINTS,
+    ) -> None:
         """Divides a single row, all with noise, into epochs and other steps.
 
         Args:
             run: The row.
             kept: Curves for ``quick_epsilon`` that other rows share.
+            max_points: Largest number of points of the grids of all sums together.
         """
         epochs: dict[Epoch, int] = {}
         others: list[Phase] = []
@@ -93,6 +99,8 @@ class AllocationRun:
                     epochs[epoch] = epochs.get(epoch, 0) + number
         self.epochs = list(epochs.items())
         self.others = merged(StepCounts(others, np.array([counts]), run.relation))
+        self._max_points = max_points
+        self._imprecise: set[Epoch] = set()  # epochs for which doubles were not enough
         self._kept: tuple[Sequence[Grid], dict[int, Curves]] | None = None
         self._shared = {} if kept is None else kept
 
@@ -137,9 +145,11 @@ class AllocationRun:
                 grid = self._grid(epoch, QUICK_LEVEL, share)
                 if grid.period > MAX_QUICK_POINTS:
                     grid = self._grid(epoch, 0, share)
-                if grid.period > MAX_POINTS:
+                if grid.period > self._max_points:
                     return most
-                self._shared[epoch] = epoch_curves(epoch, grid, 1, share)
+                self._shared[epoch] = epoch_curves(
+                    epoch, grid, 1, share, self._imprecise
+                )
             of_epochs.append(self._shared[epoch])
         curves = self._with_others(of_epochs)
         points = FFT_SIZES[QUICK_LEVEL]
@@ -244,7 +254,7 @@ class AllocationRun:
         share = delta / max(self._number, 1)
         for finest in range(level, -1, -1):
             grids = [self._grid(epoch, finest, share) for epoch, _ in self.epochs]
-            if sum(grid.period for grid in grids) <= MAX_POINTS:
+            if sum(grid.period for grid in grids) <= self._max_points:
                 break
         else:
             return None
@@ -263,7 +273,7 @@ class AllocationRun:
     def _curves(self, grids: Sequence[Grid], sign: int, share: float) -> Curves:
         return self._with_others(
             [
-                epoch_curves(epoch, grid, sign, share)
+                epoch_curves(epoch, grid, sign, share, self._imprecise)
                 for (epoch, _), grid in zip(self.epochs, grids, strict=True)
             ]
         )
@@ -329,13 +339,25 @@ class AllocationRun:
         return plds if plds.is_usable else None
 
 
-def epoch_curves(epoch: Epoch, grid: Grid, sign: int, delta: float) -> EpochCurves:
-    """Returns bounds on the curves of an epoch, for about delta."""
+def epoch_curves(
+    epoch: Epoch, grid: Grid, sign: int, delta: float, imprecise: set[Epoch]
+) -> EpochCurves:
+    """Returns bounds on the curves of an epoch, for about delta.
+
+    Args:
+        epoch: The epoch.
+        grid: Points for W and for the sum.
+        sign: 1 for upper bounds, -1 for lower bounds.
+        delta: About the δ of interest.
+        imprecise: Epochs for which doubles were not enough; extended in place.
+    """
     sums = SlotSums(epoch, grid, sign)
-    curves = sums.curves()
-    if max(curve.error for curve in curves.values()) > MAX_ERROR_SHARE * delta:
-        return sums.curves(long_double=True)
-    return curves
+    if epoch not in imprecise:
+        curves = sums.curves()
+        if max(curve.error for curve in curves.values()) <= MAX_ERROR_SHARE * delta:
+            return curves
+        imprecise.add(epoch)
+    return sums.curves(long_double=True)
 
 
 def _single_epsilon(curve: PrivacyCurve, sign: int, delta: float, most: float) -> float:

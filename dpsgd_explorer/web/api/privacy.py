@@ -12,6 +12,7 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, RdpCurve, RenyiFilter, best_of_trials
 from dpsgd_explorer.accounting.batches import (
     POISSON,
+    QUICK,
     Batches,
     batches_interval,
 )
@@ -83,7 +84,11 @@ def epsilon(query: EpsilonQuestion) -> EpsilonAnswer:
     """
     batches = query.batches
     found = batches_interval(
-        query.run, query.delta, **query.query_arguments, batches=batches
+        query.run,
+        query.delta,
+        **query.query_arguments,
+        batches=batches,
+        allocation=QUICK,
     )
     answer = _answer(query, found, query.run, query.delta, found, batches)
     return EpsilonAnswer(**answer.model_dump() | asdict(batches))

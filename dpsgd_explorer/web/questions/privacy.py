@@ -11,10 +11,17 @@ import math
 from pydantic import BaseModel
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, RenyiFilter
-from dpsgd_explorer.accounting.batches import POISSON, Batches, batches_answers
+from dpsgd_explorer.accounting.batches import (
+    POISSON,
+    QUICK,
+    Batches,
+    batches_answers,
+    batches_interval,
+)
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import Answer, all_answers
 from dpsgd_explorer.accounting.registry import ALL, deciding_name
+from dpsgd_explorer.accounting.sampling_schemes import RANDOM_ALLOCATION
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.questions.epsilon_axis import EpsilonAxis
@@ -337,6 +344,10 @@ def epsilons_of_all(
     """Return ε of a run by each accountant; None unless ``accountant`` is all."""
     if accountant != ALL or not 0 < delta < 1:
         return None
+    if batches.sampling == RANDOM_ALLOCATION:
+        terms = (run, delta, accountant, relation, batches)
+        spent = batches_interval(*terms, allocation=QUICK)
+        return {deciding_name(accountant): rounded(float(spent))}
     return _rounded_all(batches_answers(run, delta, relation, batches))
 
 

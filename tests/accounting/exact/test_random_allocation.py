@@ -272,3 +272,34 @@ def test_fixed_slots_cost_what_draws_of_the_sufficient_statistic_say():
     gains = np.maximum(1 - math.exp(epsilon) / ratio, 0.0)
     assert delta - gains.mean() > -4 * gains.std() / math.sqrt(len(gains))
     assert gains.mean() == pytest.approx(delta, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_epsilon_is_below_the_one_of_draws(seed):
+    """δ at the returned ε, for drawn settings, within epochs too."""
+    draw = random.Random(100 + seed)
+    sigma, slots = draw.uniform(0.7, 3.0), draw.randint(2, 12)
+    steps = draw.randint(1, 3 * slots)
+    delta = 10 ** draw.uniform(-2.5, -1)
+    epsilon = float(spent(sigma, slots, steps, delta))
+    rng = np.random.default_rng(seed)
+    count, ratio = 200_000, 1.0
+    for start in range(0, steps, slots):
+        done = min(slots, steps - start)
+        noise = rng.normal(size=(count, done))
+        used = rng.integers(slots, size=count)
+        inside = np.flatnonzero(used < done)
+        noise[inside, used[inside]] += 1 / sigma
+        ratios = np.exp(noise / sigma - 1 / (2 * sigma**2)).sum(axis=1)
+        ratio = ratio * (slots - done + ratios) / slots
+    gains = np.maximum(1 - math.exp(epsilon) / ratio, 0.0)
+    assert gains.mean() - 4 * gains.std() / math.sqrt(count) <= delta
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_three_slots_of_drawn_settings_agree_with_a_double_integral(seed):
+    draw = random.Random(50 + seed)
+    sigma, delta = draw.uniform(0.9, 4.0), 10 ** draw.uniform(-6, -2)
+    found = spent(sigma, 3, 3, delta)
+    truth = true_epsilon(sigma, 3, delta)
+    assert found.lower - 1e-6 <= truth <= float(found) + 1e-6

@@ -1,5 +1,7 @@
 """How batches are drawn, asked by HTTP."""
 
+import time
+
 import pytest
 
 from dpsgd_explorer import accounting
@@ -65,9 +67,21 @@ def test_random_allocation_is_answered_at_a_rate_of_one_slot(client):
         steps=18,
         delta=RUN["delta"],
     )
-    sides = (found.value, found.lower, found.upper, found.status)
-    assert tuple(answer[n] for n in ("value", "lower", "upper", "status")) == sides
+    assert answer["lower"] <= found.value <= answer["value"] <= 1.002 * found.value
     assert answer["sampling"] == "random_allocation"
+    every = ask(
+        client, "epsilon", **run, sampling="random_allocation", accountant="all"
+    )
+    assert every["epsilons"] == {"exact": answer["epsilon"]}
+
+
+def test_a_question_on_random_allocation_takes_a_second_at_most(client):
+    """With few slots a full answer takes seven: this one is a bound."""
+    run = {"noise_multiplier": 1.0, "sample_rate": 1 / 2, "steps": 60}
+    begin = time.process_time()
+    answer = ask(client, "epsilon", **run, delta=1e-10, sampling="random_allocation")
+    assert answer["status"] == "bound"
+    assert time.process_time() - begin < 5
 
 
 def test_sampling_is_specified(reading):
