@@ -24,7 +24,15 @@ from benchmarks.distributed import ranks
 from benchmarks.engine import checks, dp_trainer, noise, overhead
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
-from benchmarks.site import first_point, hostile, opening, service, trainer, widgets
+from benchmarks.site import (
+    first_point,
+    hostile,
+    main_thread,
+    opening,
+    service,
+    trainer,
+    widgets,
+)
 from benchmarks.ways import WAYS
 from dpsgd_explorer.training.timing import one_thread
 
@@ -75,9 +83,13 @@ ALONE: dict[str, tuple[Callable[[], object], str]] = {
         widgets.main,
         "CPU time from a move of the slider to the picture, for each widget.",
     ),
+    "main_thread": (
+        main_thread.main,
+        "Load of the trainer's main thread while it opens and while a run is drawn.",
+    ),
     "trainer": (
         trainer.main,
-        "Time from a move of the slider to the new ε; CPU time of the page of a run.",
+        "Time from a move of the slider to the new ε.",
     ),
     "distributed": (
         ranks.main,

@@ -78,6 +78,7 @@ def write() -> Path:
         "first_point": _first_point,
         "widgets": _widgets,
         "trainer": _trainer,
+        "main_thread": _main_thread,
         "distributed": _distributed,
     }
     for name, table in parts.items():
@@ -269,20 +270,33 @@ def _first_point(results: dict[str, Any]) -> str:
 
 
 def _trainer(results: dict[str, Any]) -> str:
-    run = results["run"]
     sliders = record_table(
         results["rows"],
         ("expected batch size", "{batch:,}"),
         ("slider to new ε, median ms", _figures("median_ms")),
         ("95 % within, ms", _figures("p95_ms")),
     )
+    return _page(results, sliders)
+
+
+def _main_thread(results: dict[str, Any]) -> str:
+    opening, run = results["rows"]
+    loads = [
+        ["opening, without the script of Plotly", "–", *_longest(opening)],
+        ["a run, with Plotly", f"{1 - run['busy_share']:.0%}", *_longest(run)],
+    ]
+    heads = ["situation", "CPU free", "longest task, CPU ms", "wall ms"]
     return _page(
         results,
-        sliders,
-        f"While a run is drawn: {run['updates_per_second']:.1f} updates a second, "
-        f"main thread {run['busy_share']:.0%} busy, longest task "
-        f"{run['longest_task_ms']:.0f} ms.",
+        markdown_table(heads, loads),
+        f"Plotly's script takes {opening['plotly_cpu_ms']:,.0f} ms of CPU when the "
+        f"page opens. The run's chart of accuracy is drawn "
+        f"{run['drawings_per_second']:.1f} times a second.",
     )
+
+
+def _longest(row: dict[str, Any]) -> list[str]:
+    return [_figure(row[name]) for name in ("longest_cpu_ms", "longest_wall_ms")]
 
 
 def _figures(name: str, factor: float = 1, unit: str = "") -> Cell:

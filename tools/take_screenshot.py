@@ -5,22 +5,23 @@ Run as ``python -m tools.take_screenshot http://127.0.0.1:8000``.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 from playwright.sync_api import ViewportSize, sync_playwright
 
+from tools.browser import browser_path
+
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "train.png"
 SIZE = ViewportSize(width=1280, height=960)
-LONGEST_RUN_MS = 180_000
+LONGEST_RUN_MS = 600_000
 
 
 def take(address: str) -> None:
     """Press Run at ``address`` and take a screenshot when the run has ended."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            executable_path=browser_path(), args=["--no-sandbox"]
         )
         page = browser.new_page(viewport=SIZE, device_scale_factor=1.5)
         page.goto(f"{address}/train/")

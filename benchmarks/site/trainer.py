@@ -1,9 +1,7 @@
-"""The trainer in a browser: from a slider to the new ε, and a run with its charts.
+"""The trainer in a browser: from a slider to the new ε.
 
 Moves the slider of the target ``MOVES`` times for each batch size; the time of a move
-is from its event to the new noise on the page.  A run is traced for ``WATCHED_S``
-seconds while accuracy, gauge, norms and loss are drawn: updates per second, the busy
-share of the main thread, and the longest task.
+is from its event to the new noise on the page.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from benchmarks import record
 from benchmarks.site.service import served
@@ -19,9 +17,6 @@ from tools.browser import browser_path
 
 BATCHES = (7, 64, 512, 2048, 4096)
 MOVES = 20
-WATCHED_S = 8.0
-RUN = "dataset=adult&model=logistic&noise_multiplier=1&expected_batch_size=256"
-LONG = f"/train/?{RUN}&steps=20000&learning_rate=2&max_grad_norm=0.5&evaluations=100"
 # Moves the slider once; returns the milliseconds until the page shows another noise.
 MOVE = """(place) => new Promise((done) => {
   const find = (selector) => document.querySelector(selector);
@@ -38,21 +33,6 @@ MOVE = """(place) => new Promise((done) => {
   slider.dispatchEvent(new Event("input", {bubbles: true}));
 })"""
 SETTLED = '.plan:not([aria-busy="true"])'
-WATCH = """() => {
-  globalThis.watched = {rounds: 0, longest: 0};
-  const plot = document.querySelector('.accuracy-box');
-  let last = 0;
-  new MutationObserver(() => {
-    const now = performance.now();
-    if (now - last < 60) return;  // the changes of one drawing come together
-    last = now;
-    globalThis.watched.rounds += 1;
-  }).observe(plot, {childList: true, attributes: true, subtree: true});
-  new PerformanceObserver((list) => {
-    for (const {duration} of list.getEntries())
-      globalThis.watched.longest = Math.max(globalThis.watched.longest, duration);
-  }).observe({type: "longtask"});
-}"""
 
 
 def slider_times(page: Page, batch: int) -> list[float]:
@@ -65,35 +45,6 @@ def slider_times(page: Page, batch: int) -> list[float]:
         page.wait_for_timeout(150)
         times.append(page.evaluate(MOVE, 0.5 + 0.13 * move))
     return times
-
-
-def watched_run(page: Page) -> dict[str, float]:
-    """Return updates per second, busy share and longest task while a run is shown."""
-    page.goto(LONG)
-    page.locator(".accuracy-box .main-svg").first.wait_for()
-    page.locator("[data-run]").click()
-    page.locator('[data-status="accuracy"]', has_text="%").wait_for()
-    page.wait_for_timeout(1000)
-    profile = page.context.new_cdp_session(page)
-    profile.send("Performance.enable", {"timeDomain": "threadTicks"})
-    page.evaluate(WATCH)
-    before, start = _worked(profile), page.evaluate("() => performance.now()")
-    page.wait_for_timeout(1000 * WATCHED_S)
-    worked = _worked(profile) - before
-    seconds = (page.evaluate("() => performance.now()") - start) / 1000
-    watched = page.evaluate("() => globalThis.watched")
-    page.locator("[data-stop]").click()
-    return {
-        "updates_per_second": watched["rounds"] / seconds,
-        "busy_share": worked / seconds,
-        "longest_task_ms": watched["longest"],
-    }
-
-
-def _worked(profile: CDPSession) -> float:
-    """Return the CPU seconds of the main thread."""
-    metrics = profile.send("Performance.getMetrics")["metrics"]
-    return float({one["name"]: one["value"] for one in metrics}["TaskDuration"])
 
 
 def main() -> None:
@@ -114,10 +65,5 @@ def main() -> None:
                 f"batch {batch:5}: slider to new ε {rows[-1]['median_ms']:.0f} ms, "
                 f"95 % within {late:.0f} ms"
             )
-        run = watched_run(page)
         browser.close()
-    print(
-        f"run: {run['updates_per_second']:.1f} updates a second, main thread "
-        f"{run['busy_share']:.0%} busy, longest task {run['longest_task_ms']:.0f} ms"
-    )
-    print(record.write("trainer", {"rows": rows, "run": run}))
+    print(record.write("trainer", {"rows": rows}))

@@ -72,13 +72,18 @@ export class Chart {
     /** Server's description of a chart of values by step. @type {import("./series.js").Described | null} */
     this.described = JSON.parse(figure.dataset.described ?? "null");
     this.standing = figure.querySelector("[data-standing]");
+    /** @type {{width: number, height: number} | null} */
+    this.box = null;
+    new ResizeObserver(() => (this.box = null)).observe(this.plot);
     /** @type {Drawing | null} */
     this.drawing = null;
     this.wire(figure);
   }
 
+  /** Size of the element, read again only when it changes: each reading makes the browser compute the layout. */
   get size() {
-    return {width: this.plot.clientWidth, height: this.plot.clientHeight};
+    this.box ??= {width: this.plot.clientWidth, height: this.plot.clientHeight};
+    return this.box;
   }
 
   /** True if the server's drawing equals the figure that the script would draw. */

@@ -37,7 +37,7 @@ export function labelWidth(text) {
   const {document} = globalThis;
   if (!document?.createElement) return 7.6 * text.length - 3.2 * (text.match(NARROW)?.length ?? 0);
   labelWidth.canvas ??= document.createElement("canvas").getContext("2d");
-  labelWidth.canvas.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
+  labelWidth.canvas.font = (labelWidth.font ??= `600 13px ${getComputedStyle(document.body).fontFamily}`);
   return labelWidth.canvas.measureText(text).width;
 }
 

@@ -51,10 +51,21 @@ export function element(name, attributes = {}, ...content) {
   return node;
 }
 
+/** Values of the root's design tokens, by theme: each reading makes the browser compute all styles. @type {Map<string, Map<string, string>>} */
+const known = new Map();
+
 /** Returns a function that reads design tokens: `color("--series-private")`. */
 export function tokens(element = document.documentElement) {
   const style = getComputedStyle(element);
-  return (name) => style.getPropertyValue(name).trim();
+  if (element !== document.documentElement) return (name) => style.getPropertyValue(name).trim();
+  const look = `${element.dataset.theme} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
+  if (!known.has(look)) known.set(look, new Map());
+  const values = known.get(look);
+  return (name) => {
+    const value = values.get(name) || style.getPropertyValue(name).trim();
+    values.set(name, value);
+    return value;
+  };
 }
 
 /** Red, green and blue of a computed colour such as "rgb(26, 32, 38)". */
