@@ -30,7 +30,7 @@ def shown(text):
     found = re.findall(
         r'<figure class="chart [^"]*" id="(\w+)">.*?<h3>(.*?)</h3>', text, re.DOTALL
     )
-    return {name: html.unescape(heading) for name, heading in found}
+    return {name: html.unescape(re.sub(r"<[^>]*>", "", h)) for name, h in found}
 
 
 def test_the_page_shows_five_charts_each_with_its_table(reading):

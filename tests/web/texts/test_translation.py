@@ -157,3 +157,10 @@ def test_an_english_word_is_seen():
     assert Texts("<p>⟦One⟧ 3</p><code>two</code>").english == []
     assert Texts('<p>⟦One⟧ two</p><i title="three">').english == [" two", "three"]
     assert pseudo("{n} of <b>{{ m }} runs</b>") == "{n}⟦ of ⟧<b>{{ m }}⟦ runs⟧</b>"
+
+
+def test_nothing_happens_in_english(reading):
+    assert '<html lang="en"' in reading.get("/").text
+    app = reading.application
+    assert "catalogue" not in app.extensions
+    assert not app.jinja_env.extensions
