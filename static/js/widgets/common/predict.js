@@ -8,6 +8,7 @@ import {countsOf, record} from "./score.js";
 import {decimals} from "../../lib/format.js";
 import {diamond, make, scale, text} from "../../lib/svg.js";
 
+const LABEL_GAP = 18; // px between two labels of predictions
 const REVEAL_MS = 900; // duration of an answer's way to its place; 0 with reduced motion
 
 /** Pure: scale from a drawing's attribute, "low high start end" with optional "log"; null if missing. */
@@ -70,18 +71,21 @@ function answerOf(field) {
   return {words: slider.value + field.dataset.unit, value: Number(slider.value) * Number(field.dataset.factor), at};
 }
 
-/** Mark a prediction on both drawings of a picture; widgets have axes of their own and mark it themselves. */
-function markOn(picture, guess) {
+/** Mark predictions on both drawings of a picture; widgets have axes of their own and mark them themselves. */
+function markOn(picture, guesses) {
   for (const svg of picture.querySelectorAll("svg[data-x]")) {
     if (svg.closest("[data-widget]")) continue;
-    const point = pixelOf(guess, readScale(svg.dataset.x), readScale(svg.dataset.y));
-    if (!point) continue;
-    const [x, y] = point;
-    const isRight = x > 0.7 * svg.viewBox.baseVal.width;
-    svg.append(
-      make(diamond(point, 7, "guess-mark")),
-      make(text([x + (isRight ? -13 : 13), y + 4], `you: ${guess.words}`, "ink halo", isRight ? "end" : "start")),
-    );
+    const scales = [readScale(svg.dataset.x), readScale(svg.dataset.y)];
+    const placed = guesses.map((guess) => ({words: guess.words, point: pixelOf(guess, ...scales)})).filter(({point}) => point);
+    const [heights, shifts] = [placed.map(({point}) => point[1]), [4, 4]];
+    if (placed.length > 1 && Math.abs(heights[0] - heights[1]) < LABEL_GAP) shifts.splice(0, 2, -12, 22); // one above, one below
+    for (const [i, {words, point: [x, y]}] of placed.entries()) {
+      const isRight = x > 0.7 * svg.viewBox.baseVal.width;
+      svg.append(
+        make(diamond([x, y], 7, "guess-mark")),
+        make(text([x + (isRight ? -13 : 13), y + shifts[i]], `you: ${words}`, "ink halo", isRight ? "end" : "start")),
+      );
+    }
   }
 }
 
@@ -138,7 +142,7 @@ function reveal(question, picture, isSkipped) {
   question.querySelector(".button-row").remove();
   question.querySelector("[data-said]").textContent = outcomes.join(" ");
   picture.hidden = false;
-  guesses.forEach((guess) => markOn(picture, guess));
+  markOn(picture, guesses);
   for (const widget of picture.querySelectorAll("[data-widget]")) {
     widget.dataset.guesses = JSON.stringify(guesses); // for a script that loads later
     widget.dispatchEvent(new CustomEvent("guessed", {detail: guesses}));

@@ -104,7 +104,7 @@ def separation(orders: int = ORDERS) -> Separation:
 
 
 def moves() -> list[float]:
-    """Returns the distance by which each record's absence moves the final θ."""
+    """Returns the distance of the final θ with and without each record."""
     end = path()[-1]
     ends = (path(without=i)[-1] for i in range(toy.SIZE))
     return [math.dist(end, other) for other in ends]

@@ -184,9 +184,10 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         plot.speck(pair[0], "f-private", 3 if narrow else 5)
     last = len(rows) - 1
     plot.text((last, 100 * rows[-1][1]), "the odd one", "attack halo", "end", (-9, 9))
-    next_one = (last - 1, 100 * rows[-2][1])
-    plot.text(next_one, "ordinary", "attack halo", "end", (-9, 1))
-    plot.text((2, 40), "private", "private halo", "start", (0, -8))
+    # The upper left is empty: a visitor's guess is further right or lower.
+    for height, words, css in ((95, "ordinary", "attack"), (87, "private", "private")):
+        plot.speck((0, height), f"f-{css}", 3 if narrow else 5)
+        plot.text((0, height), words, f"{css} halo", "start", (10, 5))
     return plot.svg(
         f"Two dots for each of {toy.SIZE} records. Without privacy they rise to "
         f"{ordinary_odd()} percent at the odd record; with privacy they stay near 50, "
