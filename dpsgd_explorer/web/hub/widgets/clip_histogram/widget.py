@@ -112,7 +112,7 @@ def steps() -> str:
 
 
 def degrees() -> str:
-    """Returns the angle by which the run's C turns the mean in the shown step."""
+    """Returns the angle between the means with and without the run's C."""
     return nearest(shown_step()["angles"][place_of(config().max_grad_norm)], 0)
 
 

@@ -41,7 +41,7 @@ def picture() -> Picture:
 
 
 def clipped_degrees() -> str:
-    """Returns the angle by which clipping turns the mean gradient, in degrees."""
+    """Returns the angle between the mean and the clipped mean gradient, in degrees."""
     now = dpsgd_step.step()
     return f"{toy.angle(now.true_mean, now.clipped_mean):.0f}°"
 
