@@ -134,7 +134,7 @@ class Odometer:
         >>> ledger.add_random_allocation(100, 1.1, 1000)
         >>> ledger.add_gaussian(10.0)
         >>> round(ledger.epsilon(1e-5), 3)
-        1.486
+        1.475
 
         Args:
             slots: Steps of an epoch t; each record draws one of them per epoch.

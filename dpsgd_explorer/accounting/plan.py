@@ -56,7 +56,7 @@ class Plan:
     ...     sampling="random_allocation",
     ... )
     >>> plan.slots, plan.steps, round(plan.epsilon(), 3)
-    (100, 1000, 1.905)
+    (100, 1000, 1.852)
 
     Attributes:
         sample_size: Records to learn from, N.
