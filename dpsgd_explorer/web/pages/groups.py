@@ -103,7 +103,7 @@ class Luck:
         """Returns how often two equal values have ranges that do not overlap.
 
         All orders of the 2n results are equally likely if they are independent, and
-        the ranges are apart in two of the ``comb(2n, n)`` divisions into n and n.
+        the ranges are disjoint in two of the ``comb(2n, n)`` divisions into n and n.
         """
         return f"{200 / comb(2 * self.seeds, self.seeds):.2g}"
 
@@ -215,7 +215,7 @@ def _member(group: RunGroup, config: TrainingConfig, run: GroupMember) -> Member
 
 
 def _by_value(members: Iterable[MemberRow]) -> list[MemberRow]:
-    """Returns the runs with those of one value next to each other."""
+    """Returns the runs, sorted by value."""
     groups: dict[str, list[MemberRow]] = {}
     for member in members:
         groups.setdefault(member.value, []).append(member)
@@ -223,7 +223,7 @@ def _by_value(members: Iterable[MemberRow]) -> list[MemberRow]:
 
 
 def _luck(members: Sequence[MemberRow]) -> Luck | None:
-    """Returns how well the seeds of a sweep tell its values apart.
+    """Returns how the seeds of a sweep compare its values.
 
     Returns:
         None unless the values of the sweep have several runs each.
