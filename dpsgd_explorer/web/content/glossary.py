@@ -154,8 +154,8 @@ TERMS: dict[str, Term] = {
     "epsilon": Term(
         "ε (epsilon)",
         "A limit on how much one record can change the probability of any outcome: a "
-        "factor of at most e to the ε, either way. At ε = 0 nothing can be learned "
-        "about a record; ε = 8 is hardly a limit.",
+        "factor of at most e to the ε, either way. At ε = 0 and δ = 0 nothing "
+        "can be learned about a record; ε = 8 is hardly a limit.",
         "intro#odds",
     ),
     "exact": Term(

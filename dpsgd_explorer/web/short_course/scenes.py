@@ -55,10 +55,11 @@ IDEAS = (
         "dp-concepts",
         "ε measures how far the two worlds differ",
         "Whatever an attacker sees is at most e to the power ε times as likely with "
-        "your record as without it, except for a small rest, δ. At ε = 0 both worlds "
-        "are the same, and nothing can be learned. At ε = 1 the odds of any suspicion "
-        "change by a factor of at most 2.7; at ε = 8 the factor is 2,981, which "
-        "promises little. Every use of the data spends some ε, and the parts add up.",
+        "your record as without it, except for a small rest, δ. At ε = 0 and δ = 0 "
+        "both worlds are the same, and nothing can be learned. At ε = 1 the odds of "
+        "any suspicion change by a factor of at most 2.7; at ε = 8 the factor is "
+        "2,981, which promises little. Every use of the data spends some ε, and the "
+        "parts add up.",
     ),
     Idea(
         "sgd-basics",
@@ -83,12 +84,12 @@ IDEAS = (
     Idea(
         "parameters",
         "Which settings buy privacy, which buy accuracy",
-        "Three settings decide ε: the noise multiplier σ, the share of the records "
-        "in a batch, and the number of steps. Two others do not: the clipping bound C "
-        "and the learning rate change the accuracy alone, since the noise grows with "
-        "C. Large batches help most: the noise is added once to a sum of more records. "
-        "Tune the learning rate together with C. And remember that choosing the best "
-        "of several runs spends privacy, too.",
+        "For a given δ, three settings decide ε: the noise multiplier σ, the share of"
+        " the records in a batch, and the number of steps. Two others do not: the "
+        "clipping bound C and the learning rate change the accuracy alone, since the "
+        "noise grows with C. Large batches help most: the noise is added once to a "
+        "sum of more records. Tune the learning rate together with C. And remember "
+        "that choosing the best of several runs spends privacy, too.",
     ),
     Idea(
         "privacy-accounting",

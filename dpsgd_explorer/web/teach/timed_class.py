@@ -101,7 +101,7 @@ class Tally:
 
 AIMS = (
     "say what differential privacy promises to a person, and what it does not promise;",
-    "read ε as a limit on an attacker’s odds, and δ as the chance of an exception;",
+    "read ε as a limit on an attacker’s odds, and δ as a small excess beyond it;",
     "explain why DP-SGD clips every gradient before it adds noise;",
     "train a private model, and read its accuracy against ε;",
     "say why an attack that fails proves nothing.",

@@ -26,7 +26,7 @@ def test_a_picture_falls_out_and_drowns_by_keyboard(open_page, axe):
         "The picture can be read off the gradient: r = 1.00 at σ = 0, ε = ∞"
     )
     to(page, "noise", "End")
-    expect(heading).to_contain_text("The picture has drowned")
+    expect(heading).to_contain_text("The picture is no longer visible")
     expect(page.locator("#noise")).to_have_attribute("aria-valuetext", "3")
     expect(page.locator("[data-rows] tr[aria-current] th")).to_have_text("3")
     focus(page.get_by_role("radio", name="linear", exact=True))
@@ -34,7 +34,7 @@ def test_a_picture_falls_out_and_drowns_by_keyboard(open_page, axe):
     expect(rows.first.locator("[data-correlation]")).to_have_text("1.00")
     to(page, "batch", "End")
     expect(page.locator("[data-pictures] figure")).to_have_count(8)
-    expect(heading).to_contain_text("8 pictures have drowned")
+    expect(heading).to_contain_text("8 pictures are no longer visible")
     secret = rows.nth(6).locator("[data-secret]")
     before = secret.inner_text()
     to(page, "batch", "Home")

@@ -53,10 +53,16 @@ def test_promises_are_those_of_the_accountants():
         shuffled = accounting.gaussian_epsilon(
             delta=widget.DELTA, noise_multiplier=half, steps=epoch
         )
-        values = (added, replaced, fixed, shuffled)
+        allocation = accounting.random_allocation_epsilon(
+            noise_multiplier=widget.NOISE_MULTIPLIER,
+            slots=widget.STEPS_PER_EPOCH,
+            epochs=epoch,
+            delta=widget.DELTA,
+        )
+        values = (added, replaced, fixed, shuffled, allocation)
         for name, value in zip(sent, values, strict=True):
             assert value <= float(sent[name]) < value + 0.011, (name, epoch)
-        assert added < replaced < fixed
+        assert allocation < added < replaced < fixed
 
 
 def test_a_shuffled_deck_is_bounded_by_one_gaussian_release_per_epoch():

@@ -171,7 +171,7 @@ export function conclusion({batch, noise}, average, epsilon) {
 /** @param {string} is ending of the verb */
 function said(noise, average, is) {
   if (average > CLEAR) return "can be read off the gradient";
-  if (average <= GONE) return is ? "has drowned" : "have drowned";
+  if (average <= GONE) return is ? "is no longer visible" : "are no longer visible";
   return noise === 0 ? `show${is} through the other records` : `show${is} through the noise`;
 }
 

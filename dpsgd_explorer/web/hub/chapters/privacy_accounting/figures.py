@@ -22,6 +22,7 @@ from dpsgd_explorer.web.hub.examples.classic_run import (
     classic_plan,
 )
 from dpsgd_explorer.web.hub.widgets.accountant_race.widget import said as race_epsilon
+from dpsgd_explorer.web.hub.widgets.sampling_lottery import widget as sampling_lottery
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.rounding import limit, nearest, whole
 
@@ -35,6 +36,7 @@ __all__ = [
     "epsilon_by_steps",
     "full_batch_by_accountant",
     "growth_picture",
+    "lottery",
     "paper_run_by_accountant",
     "race_epsilon",
     "sampling_factor",
@@ -51,6 +53,12 @@ PAPER_RUN = {  # Abadi and others, 2016
 FULL_BATCH_RUN = {"sample_rate": 1.0, "noise_multiplier": 10.0, "steps": 100}
 
 thumbnail = growth_picture
+
+
+def lottery() -> dict[str, str]:
+    """Returns the epochs shown in the lottery's picture, and ε after them."""
+    shown = sampling_lottery.SHOWN_EPOCHS
+    return {"epochs": str(shown), **sampling_lottery.promises()[shown - 1]}
 
 
 def counted_epsilon(

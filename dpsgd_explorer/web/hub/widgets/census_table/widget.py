@@ -74,7 +74,6 @@ def picture() -> Picture:
             for i, (name, count) in enumerate(zip(words, counts, strict=True))
         ),
         kind="computed",
-        status="exact",
         note=(
             "Invented people. All blocks were enumerated. Exact statistics, without "
             "any noise; noise that covers every value would rule out no block at all."

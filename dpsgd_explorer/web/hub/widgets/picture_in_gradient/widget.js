@@ -6,9 +6,9 @@ import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widge
 const SEED = 1;
 
 /** Pure: sentence about the release. */
-export function sentence(epsilon, delta) {
+export function sentence(epsilon, delta, right) {
   if (epsilon === "∞") return "No noise: the gradient is the picture, multiplied by one known number. Not private.";
-  return `This one release has ε = ${epsilon} at δ = ${delta} (this run: one step). A training adds up many steps.`;
+  return `An attacker who only asks whether this record was in is right up to ${right} % of the time (this run: one step, ε = ${epsilon}, δ = ${delta}). A picture that you cannot see is no promise.`;
 }
 
 /** Pure: best row of the noisy gradient at each noise, from one draw of the noise. */
@@ -33,7 +33,7 @@ export function mount(element, data) {
     write(element, "noise-words", words);
     slider.setAttribute("aria-valuetext", words);
     write(element, "title", heading);
-    write(element, "fact", sentence(data.epsilons[index], data.delta));
+    write(element, "fact", sentence(data.epsilons[index], data.delta, data.right[index]));
     speak(heading);
     part(element, "found").replaceChildren(picture(row, heading));
   }

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from dpsgd_explorer.accounting import gaussian_delta
 from dpsgd_explorer.web.figures.svg import Picture, small
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.widgets.base import Widget
@@ -26,11 +27,12 @@ from dpsgd_explorer.web.labs.reconstruct.releases import (
     epsilons,
     stored,
 )
+from dpsgd_explorer.web.questions.rounding import certainty_limit
 
 LABEL = 9
 BOUND = 1.0
 CLASSES = 10
-SEED = 0
+SEED, DRAWS = 0, 25
 
 
 @cache
@@ -51,23 +53,35 @@ def data() -> dict[str, Any]:
         "noise": NOISE,
         "epsilons": [row["known"] for row in epsilons()],
         "delta": small(DELTA),
+        "right": [certainty_limit(_right(noise)) for noise in NOISE],
     }
+
+
+def _right(noise: float) -> float:
+    """Returns how often an attacker at even odds is right at most about the record."""
+    if noise == 0:
+        return 1.0
+    return (1 + gaussian_delta(epsilon=0.0, noise_multiplier=noise)) / 2
 
 
 @cache
 def correlations() -> list[float]:
-    """Returns the correlation of the best row with the record, for each noise."""
+    """Returns the median correlation of the best row and the record, by noise."""
     record = _record() / 255
     errors = np.full(CLASSES, 1 / CLASSES)
     errors[LABEL] -= 1
     rows = np.outer(errors, np.append(record, 1.0))
     rows *= min(1.0, BOUND / np.linalg.norm(rows))
-    noise = np.random.default_rng(SEED).normal(size=rows.shape)
+    draws = np.random.default_rng(SEED).normal(size=(DRAWS, *rows.shape))
     found = []
     for multiplier in NOISE:
-        noisy = rows + multiplier * BOUND * noise
-        quotients = noisy[:, :-1] / noisy[:, -1:]
-        found.append(max(np.corrcoef(row, record)[0, 1] for row in quotients))
+        noisy = rows + multiplier * BOUND * draws
+        quotients = noisy[..., :-1] / noisy[..., -1:]
+        best = [
+            max(np.corrcoef(row, record)[0, 1] for row in of_draw)
+            for of_draw in quotients
+        ]
+        found.append(float(np.median(best)))
     return found
 
 
@@ -83,7 +97,7 @@ def picture() -> Picture:
         sub="A handwritten digit, from the gradient of a linear model",
         wide=drawn,
         narrow=drawn,
-        head=("noise multiplier σ", "correlation r with the record", "ε of one step"),
+        head=("noise multiplier σ", f"r, median of {DRAWS} draws", "ε of one step"),
         rows=tuple(
             (f"{noise:g}", f"{correlation:.2f}", row["known"])
             for noise, correlation, row in zip(
@@ -95,7 +109,8 @@ def picture() -> Picture:
         note=(
             "A linear model before its first step, one record, clipping bound "
             f"{BOUND:g}. ε at δ = {small(DELTA)}, if the attacker knows which record "
-            "was drawn. The picture is public."
+            "was drawn. r: correlation of the record with the most similar of "
+            f"{CLASSES} rows. The picture is public."
         ),
         is_private=False,
     )

@@ -10,17 +10,27 @@ Takes about eight minutes on one core.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from dpsgd_explorer import accounting
+from dpsgd_explorer.training.datasets.sentences import encode, sentences
 from examples.finetune import canary
 from examples.finetune.finetune import DELTA
+from examples.finetune.losses import bits_per_byte
 from tools.record.files import write
 
 COPIES = (0, 1, 2, 3, 5, 10)
+
+
+@cache
+def others() -> Tensor:
+    """Returns sentences about people who are not among the training records."""
+    return encode(sentences("test")[:300])
 
 
 def answer(copies: int, epsilon: float | None) -> dict[str, Any]:
@@ -38,6 +48,7 @@ def answer(copies: int, epsilon: float | None) -> dict[str, Any]:
     return {
         "number": f"{int(losses.argmin()):04d}",
         "rank": canary.rank(losses),
+        "bits_per_byte": round(bits_per_byte(model, others()), 3),
         "digits": [[round(share, 4) for share in digit.tolist()] for digit in digits],
         **spent,
     }

@@ -54,5 +54,5 @@ export const replaced = (scheme, after) => (scheme === "poisson" ? [after.replac
 /** Heading of the three rows. */
 export function conclusion(rows) {
   const [poisson, fixed, shuffled] = rows.map((steps) => usedIn(steps).length);
-  return `In ${rows[0].length} steps your record was used ${poisson}, ${fixed} and ${shuffled} times; here only Poisson sampling has an exact ε`;
+  return `In ${rows[0].length} steps your record was used ${poisson}, ${fixed} and ${shuffled} times. At the right: ε for one record replaced`;
 }

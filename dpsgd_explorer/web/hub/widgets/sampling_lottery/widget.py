@@ -33,6 +33,7 @@ from dpsgd_explorer.accounting import (
     epsilon_curve,
     fixed_size_epsilon,
     gaussian_epsilon,
+    random_allocation_epsilon,
 )
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
@@ -89,7 +90,8 @@ def promises() -> tuple[dict[str, str], ...]:
 
     ``poisson`` is exact for one record added or removed, ``replaced`` for one replaced;
     ``fixed`` is a bound for batches of fixed size, one record replaced, and
-    ``shuffled`` one for a shuffled deck.
+    ``shuffled`` one for a shuffled deck.  ``allocation`` is exact for one record added
+    or removed, if each record draws one step of each epoch by itself.
     """
     rate = BATCH_SIZE / RECORDS
     steps = [STEPS_PER_EPOCH * epoch for epoch in range(1, EPOCHS + 1)]
@@ -118,6 +120,14 @@ def promises() -> tuple[dict[str, str], ...]:
             "shuffled": limit(
                 gaussian_epsilon(
                     delta=DELTA, noise_multiplier=NOISE_MULTIPLIER / 2, steps=i + 1
+                )
+            ),
+            "allocation": limit(
+                random_allocation_epsilon(
+                    noise_multiplier=NOISE_MULTIPLIER,
+                    slots=STEPS_PER_EPOCH,
+                    epochs=i + 1,
+                    delta=DELTA,
                 )
             ),
         }

@@ -7,6 +7,7 @@ import {Chart, area, box, clipped, disc, fanned, line, rule, text} from "../../.
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const NARROW = 500; // px
+const LABEL = 124; // px, of two accuracies and an arrow
 const ROW = 64; // px, height of each bar of the split
 
 /** Pure: final accuracies of all kinds as a sentence. */
@@ -68,17 +69,18 @@ function waterfall(chart, kinds, {parts, ends}) {
   const values = [...stops, ...seeds.flat()];
   const room = 0.1 * (Math.max(...values) - Math.min(...values)) || 1;
   const {x} = chart.frame([Math.min(...values) - room, Math.max(...values) + room], [0, 1], [2, 0, chart.width - 6, chart.height]);
-  const middle = chart.width / 2;
   return parts.flatMap(({name, colour, words}, i) => {
     const top = i * ROW;
     const [from, to] = [x(stops[i]), x(stops[i + 1])];
+    const [low, high] = [Math.min(from, to), Math.max(from, to)];
+    const isRight = high + 12 + LABEL <= chart.width;
     return [
       text([2, top + 14], `${name}: ${words}`, `${colour} halo`),
       ...(i ? [] : [rule([from, top + 20], [from, top + 26], "axis")]),
       box([Math.min(from, to), top + 26], Math.abs(to - from), 18, `f-${colour}`),
       rule([to, top + 22], [to, top + ROW + (i ? -14 : 26)], "axis"),
       ...seeds[i].flatMap((value) => [disc([x(value), top + 35], 5, "f-surface"), disc([x(value), top + 35], 3.5, "f-ink")]),
-      text([Math.min(from, to) > middle ? Math.min(from, to) - 12 : Math.max(from, to) + 12, top + 40], `${ends[kinds[i].name]} → ${ends[kinds[i + 1].name]} %`, "ink halo", Math.min(from, to) > middle ? "end" : "start"),
+      text([isRight ? high + 12 : low - 12, top + 40], `${ends[kinds[i].name]} → ${ends[kinds[i + 1].name]} %`, "ink halo", isRight ? "start" : "end"),
     ];
   });
 }
