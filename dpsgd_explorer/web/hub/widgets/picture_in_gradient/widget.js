@@ -8,7 +8,7 @@ const SEED = 1;
 /** Pure: sentence about the release. */
 export function sentence(epsilon, delta, right) {
   if (epsilon === "∞") return "No noise: the gradient is the picture, multiplied by one known number. Not private.";
-  return `An attacker who only asks whether this record was in is right up to ${right} % of the time (this run: one step, ε = ${epsilon}, δ = ${delta}). A picture that you cannot see is no promise.`;
+  return `Whether this record was in, an attacker may say rightly ${right} % of the time (this run: one step, ε = ${epsilon}, δ = ${delta}). That you see no picture promises nothing.`;
 }
 
 /** Pure: best row of the noisy gradient at each noise, from one draw of the noise. */
