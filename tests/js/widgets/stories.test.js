@@ -25,6 +25,6 @@ test("a person is found when one is left", () => {
 
 test("a recited number is the true one, and another has a rank", () => {
   assert.equal(recited.conclusion("It is ", {number: "0042"}), "“It is 0042”");
-  assert.match(recited.sentence({number: "0042", rank: 1}, "0042", "Promised."), /^The model says her number.* Promised\.$/);
-  assert.match(recited.sentence({number: "0043", rank: 1234}, "0042", ""), /^That is not her number, 0042.* number 1,234 of 10,000/);
+  assert.match(recited.sentence({number: "0042", rank: 1, bits_per_byte: 0.3}, "0042", "Promised."), /^The model says her number.* Promised\.$/);
+  assert.match(recited.sentence({number: "0043", rank: 1234, bits_per_byte: 0.3}, "0042", ""), /^Her number, 0042, is number 1,234 of 10,000.* 0\.30 bits per byte/);
 });

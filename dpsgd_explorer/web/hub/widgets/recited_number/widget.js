@@ -1,6 +1,6 @@
 /** Digits that a fine-tuned language model says after the start of a sentence; the models were recorded. */
 
-import {integer} from "../../../../../static/js/lib/format.js";
+import {decimals, integer} from "../../../../../static/js/lib/format.js";
 import {Chart, box, rule, text} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
@@ -13,9 +13,9 @@ const GAP = 14; // px between two places
 export const conclusion = (start, {number}) => `“${start}${number}”`;
 
 /** Pure: sentence about the model's answer, and about the promise. */
-export function sentence({number, rank}, truth, promise) {
-  if (number === truth) return `The model says her number: of all 10,000 it is the most likely. ${promise}`;
-  return `That is not her number, ${truth}: by the model’s odds it is number ${integer(rank)} of 10,000. ${promise}`;
+export function sentence({number, rank, bits_per_byte: bits}, truth, promise) {
+  const answer = number === truth ? "The model says her number: of all 10,000 it is the most likely." : `Her number, ${truth}, is number ${integer(rank)} of 10,000 by the model’s odds.`;
+  return `${answer} Other people’s sentences need ${decimals(bits)} bits per byte. ${promise}`;
 }
 
 export function mount(element, data) {

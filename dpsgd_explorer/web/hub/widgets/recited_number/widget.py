@@ -17,11 +17,13 @@ from markupsafe import Markup
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.questions.rounding import nearest
 from dpsgd_explorer.web.recorded.files import recording
 
 #: Names of the two trainings, as on the buttons.
 WAYS = {"ordinary": "without privacy", "private": "with DP-SGD"}
 COPIES = 5
+READINGS = ("says", "rank", "bits per byte")
 
 
 def stored() -> dict[str, Any]:
@@ -60,27 +62,25 @@ def picture() -> Picture:
     ranks = {
         way: [(one["copies"], one[way]["rank"]) for one in answers] for way in WAYS
     }
+    [epsilon] = {one["private"]["epsilon"] for one in answers}
     recited = min(one["copies"] for one in answers if one["ordinary"]["rank"] == 1)
     return Picture(
         title=(
-            f"Without privacy, {recited} copies are enough for the model to say the "
-            "number"
+            f"In one training each, {recited} copies were enough for the model to say "
+            "the number, without privacy"
         ),
         sub=(
             "Rank of the true number among all 10,000 after “"
-            f"{stored()['start']}”; rank 1 is what the model says"
+            f"{stored()['start']}”; rank 1 is what the model says. With DP-SGD: ε = "
+            f"{epsilon} for one record"
         ),
         wide=_draw((904, 260), ranks),
         narrow=_draw((342, 260), ranks),
-        head=("copies", "without privacy: says", "rank", "with DP-SGD: says", "rank"),
+        head=("copies", *(f"{name}: {x}" for name in WAYS.values() for x in READINGS)),
         rows=tuple(
             (
                 f"{one['copies']}",
-                *(
-                    words
-                    for way in WAYS
-                    for words in (one[way]["number"], f"{one[way]['rank']:,}")
-                ),
+                *(words for way in WAYS for words in _readings(one[way])),
             )
             for one in answers
         ),
@@ -88,11 +88,17 @@ def picture() -> Picture:
         status="exact",
         note=(
             f"One training each: {stored()['steps']} steps of LoRA from public weights "
-            f"on {stored()['persons']:,} persons’ sentences and the copies. The person "
-            "and the number are invented."
+            f"on {stored()['persons']:,} persons’ sentences and the copies. Bits per "
+            "byte: of other people’s sentences, less is better. The person and the "
+            "number are invented."
         ),
         is_private=False,
     )
+
+
+def _readings(answer: dict[str, Any]) -> tuple[str, ...]:
+    bits = nearest(answer["bits_per_byte"])
+    return answer["number"], f"{answer['rank']:,}", bits
 
 
 def _draw(size: tuple[int, int], ranks: dict[str, list[tuple[int, int]]]) -> Markup:
