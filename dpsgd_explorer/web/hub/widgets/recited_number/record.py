@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpsgd_explorer import accounting
 from dpsgd_explorer.training.datasets.sentences import encode, sentences
+from dpsgd_explorer.web.questions.rounding import limit
 from examples.finetune import canary
 from examples.finetune.finetune import DELTA
 from examples.finetune.losses import bits_per_byte
@@ -42,9 +42,9 @@ def answer(copies: int, epsilon: float | None) -> dict[str, Any]:
     spent: dict[str, Any] = {}
     if engine is not None:
         spent["noise_multiplier"] = engine.plan.noise_multiplier
-        spent["epsilon"] = accounting.round_up(engine.get_epsilon())
+        spent["epsilon"] = limit(engine.get_epsilon())
         of_all = engine.group_epsilon(max(1, copies))
-        spent["epsilon_of_copies"] = accounting.round_up(of_all)
+        spent["epsilon_of_copies"] = limit(of_all)
     return {
         "number": f"{int(losses.argmin()):04d}",
         "rank": canary.rank(losses),
