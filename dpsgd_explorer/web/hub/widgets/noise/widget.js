@@ -57,7 +57,7 @@ export function mount(element, data) {
     for (const name of ["alone", "epsilon"]) write(element, name, now[name]);
     write(element, "noise-words", now.noise);
     write(element, "title", now.words);
-    slider.setAttribute("aria-valuetext", now.noise);
+    slider.setAttribute("aria-valuetext", `σ ${now.noise}: an attacker is right at most ${now.limit} times in 100, in this run`);
     part(element, "run").search = `?${data.query}&noise_multiplier=${now.noise}`;
   };
   slider.addEventListener("input", oncePerFrame(() => {
