@@ -57,16 +57,16 @@ def test_every_person_is_one_well_formed_sentence():
         texts.encode(["a" * 56])
 
 
-def test_the_likelihood_of_a_code_is_that_of_its_digits():
+def test_the_likelihood_of_a_number_is_that_of_its_digits():
     torch.manual_seed(0)
     weights = model.pretrained()
-    of_codes = canary.code_losses(weights)
-    for code in (0, 42, 9876):
-        ids = texts.encode([f"{canary.START}{code:04d}"])
+    of_numbers = canary.number_losses(weights)
+    for number in (0, 42, 9876):
+        ids = texts.encode([f"{canary.START}{number:04d}"])
         values = losses.losses_of(weights, ids)
         start = len(canary.START)
         expected = values[0, start : start + 4].sum()
-        torch.testing.assert_close(of_codes[code], expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(of_numbers[number], expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.long("every example")
@@ -88,16 +88,16 @@ def test_a_short_private_training_learns_within_its_budget():
 
 @pytest.mark.long("every example")
 def test_the_secret_is_recited_without_privacy_and_not_with_it(monkeypatch, capsys):
-    """With fewer persons the code is learned sooner; the example takes a minute."""
+    """With fewer persons the number is learned sooner; the example takes a minute."""
     monkeypatch.setattr(canary, "PERSONS", 200)
     monkeypatch.setattr(canary, "BATCH_SIZE", 32)
     monkeypatch.setattr(canary, "STEPS", 60)
     canary.main()
     printed = capsys.readouterr().out
-    ranks = re.findall(r"rank of the true code: ([\d,]+) of 10,000", printed)
+    ranks = re.findall(r"rank of the true number: ([\d,]+) of 10,000", printed)
     before, recited, private = (int(rank.replace(",", "")) for rank in ranks)
     assert recited == 1 < min(before, private)
-    _, code, other = re.findall(rf"continues: {canary.START}(\d{{4}})", printed)
-    assert int(code) == canary.CODE != int(other)
+    _, number, other = re.findall(rf"continues: {canary.START}(\d{{4}})", printed)
+    assert int(number) == canary.NUMBER != int(other)
     one, group = re.findall(r"ε = (\d+\.\d+)", printed)
     assert float(one) <= 1 < float(group)
