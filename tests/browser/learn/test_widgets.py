@@ -155,6 +155,7 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
     question.get_by_role("button", name="Show the picture").click()
     figure = page.locator("#microscope")
     title = figure.get_by_role("heading", level=3)
+    figure.locator("[data-step]").last.scroll_into_view_if_needed()
     expect(title).to_contain_text("Clipping turns the step by 18°")  # played to its end
     figure.locator('[data-step="sample"]').click()
     expect(title).to_have_text("13 of 24 records take part in this step")
