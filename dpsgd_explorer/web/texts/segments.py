@@ -25,7 +25,6 @@ _EXPRESSIONS, _CONDITIONS, _BOUNDARIES = 0xE000, 0xE800, 0xF000
 _EXPRESSION = re.compile("[\ue000-\ue7ff]")
 _CODE = re.compile("[\ue000-\uf7ff]")
 _REST = r'[^>"]*(?:"[^"]*"[^>"]*)*>'  # of a tag
-_TAG = re.compile(rf"</?\w{_REST}")
 _TOKEN = re.compile(
     r"(?P<raw><(script|style|pre)\b.*?</\2>|<!--.*?-->)"
     rf"|(?P<inline></?(?:{INLINE_TAGS})\b{_REST})"
