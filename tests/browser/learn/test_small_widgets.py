@@ -84,7 +84,7 @@ def test_batches_are_drawn_in_three_ways_and_one_has_an_exact_epsilon(open_page)
     play = figure.get_by_role("button", name="Play an epoch")
     focus(play)
     page.keyboard.press("Enter")
-    expect(title).to_contain_text(re.compile(r"^In 8 steps .* and 2 times; here on"))
+    expect(title).to_contain_text(re.compile(r"^In 8 steps .* and 2 times\."))
     expect(promise).not_to_have_text(first)
     expect(figure.locator('[data-part="shuffled-promise"]')).to_have_text(
         re.compile(r"^ε = [\d.]+, a bound, for one record replaced")

@@ -79,8 +79,8 @@ def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_
     expect(page.locator("[data-still] svg:visible")).to_have_count(1)
     page.goto(page.url.split("/embed/")[0] + "/learn/sgd-basics/")
     page.get_by_role("button", name="Skip the guess").click()
-    expect(page.get_by_text("The moving version does not work")).to_be_visible()
     figure = page.locator("#one-odd-record")
+    expect(figure.get_by_text("The moving version does not work")).to_be_visible()
     expect(figure.locator("[data-still] svg:visible")).to_have_count(1)
     expect(page.get_by_role("heading", name="Two changes")).to_be_visible()
 

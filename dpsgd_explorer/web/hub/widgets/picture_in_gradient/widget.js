@@ -1,9 +1,14 @@
 /** A picture, and what one division finds of it in a noisy gradient. */
 
-import {bestRow, clippedSum, conclusion, decodePictures, linear, noiseOf, picture, quotients} from "../../../../../static/js/widgets/common/picture_gradient.js";
+import {Chart, text} from "../../../../../static/js/lib/svg.js";
+import {bestRow, clippedSum, conclusion, decodePictures, linear, noiseOf, quotients, SIDE} from "../../../../../static/js/widgets/common/picture_gradient.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const SEED = 1;
+const GAP = 24; // px between the pictures
+const LARGEST = 7; // px of a pixel
+const FOOT = 26; // px, for the names
+const WHITE = 15; // largest shade
 
 /** Pure: sentence about the release. */
 export function sentence(epsilon, delta, right) {
@@ -23,7 +28,10 @@ export function mount(element, data) {
   const slider = part(element, "noise");
   const speak = speaker(element);
   const found = releases(data);
-  part(element, "record").replaceChildren(picture(decodePictures(data.picture)[0], `The record: a handwritten ${data.label}`));
+  const record = decodePictures(data.picture)[0];
+  const chart = new Chart(part(element, "pictures"), {
+    height: (width) => SIDE * pixelOf(width) + FOOT, label: "The record, and what is found of it in the gradient", draw: () => draw(),
+  });
 
   function draw() {
     const index = Number(slider.value);
@@ -35,8 +43,27 @@ export function mount(element, data) {
     write(element, "title", heading);
     write(element, "fact", sentence(data.epsilons[index], data.delta, data.right[index]));
     speak(heading);
-    part(element, "found").replaceChildren(picture(row, heading));
+    if (chart.width) chart.show(both(pixelOf(chart.width), record, row));
   }
   slider.addEventListener("input", oncePerFrame(draw));
   draw();
+}
+
+/** Size of a picture's pixel, so that two pictures fit. */
+const pixelOf = (width) => Math.min(LARGEST, Math.floor((width - GAP) / (2 * SIDE)));
+
+function both(pixel, record, found) {
+  const [right, foot] = [SIDE * pixel + GAP, SIDE * pixel + 18];
+  return [...grey(0, pixel, record), ...grey(right, pixel, found), text([0, foot], "the record"), text([right, foot], "the gradient, divided")];
+}
+
+/** Picture with its darkest pixel black and its lightest white: one path for each shade. */
+function grey(left, pixel, values) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const paths = Array.from({length: WHITE + 1}, () => "");
+  values.forEach((value, p) => {
+    const shade = Math.round((WHITE * (value - low)) / (high - low || 1));
+    paths[shade] += `M${left + pixel * (p % SIDE)} ${pixel * Math.floor(p / SIDE)}h${pixel}v${pixel}h${-pixel}z`;
+  });
+  return paths.flatMap((d, shade) => (d ? [{name: "path", attributes: {d, fill: `#${shade.toString(16).repeat(3)}`, "shape-rendering": "crispEdges"}}] : []));
 }
