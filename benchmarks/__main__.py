@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 from benchmarks import (
     accounting,
+    correlated_noise,
     features,
     peers,
+    random_allocation,
     record,
     regression,
     report,
@@ -57,6 +59,14 @@ ALONE: dict[str, tuple[Callable[[], object], str]] = {
     "accounting": (
         accounting.main,
         "Time and excess ε of accountants: this library and other libraries.",
+    ),
+    "random_allocation": (
+        random_allocation.main,
+        "Gap, time and memory of ε under random allocation, for a list of settings.",
+    ),
+    "correlated_noise": (
+        correlated_noise.main,
+        "Error of sums with correlated noise, at the ε of independent noise.",
     ),
     "first_point": (
         first_point.main,
@@ -116,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Measure speed and memory, and store the results in "
         "benchmarks/results/. Without a command, all commands run.",
         epilog="commands:\n"
-        + "\n".join(f"  {name:15}{text}" for name, text in HELP.items()),
+        + "\n".join(f"  {name:18}{text}" for name, text in HELP.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     choices = "one or more of: %(choices)s; default: all"

@@ -1,6 +1,6 @@
 """Gap, CPU time and memory of ε under random allocation, for a list of settings.
 
-    python -m benchmarks.random_allocation
+    python -m benchmarks random_allocation
 
 Writes the table into docs/explanation/math.md.  Each setting is measured in its own
 process.
@@ -16,12 +16,13 @@ from pathlib import Path
 
 from benchmarks.own_process import result_of
 from dpsgd_explorer.accounting import random_allocation_interval
+from tools.marked_text import markdown_table, put
 
 PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "math.md"
-MARKS = ("<!-- random allocation -->\n", "<!-- /random allocation -->\n")
 SIGMAS = (0.7, 1.0, 2.0, 10.0)
 SLOTS = (2, 30, 300, 10_000)
 RUNS = ((1, 1e-5), (30, 1e-10), (300, 1e-3))  # epochs, δ
+HEAD = ("σ", "narrow", "largest gap", "CPU time: median, largest", "largest memory")
 GAP, LEAST_GAP = 1e-3, 1e-6  # relative to ε, and in units of ε
 
 Measurement = dict[str, float]
@@ -56,20 +57,20 @@ def is_narrow(measured: Measurement) -> bool:
 
 def table(measured: dict[float, list[Measurement]]) -> str:
     """Returns the table in Markdown, one line for each noise multiplier."""
-    lines = [
-        "| σ | narrow | largest gap | CPU time: median, largest | largest memory |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for sigma, rows in measured.items():
-        narrow = sum(map(is_narrow, rows))
-        gap = max((x["upper"] - x["lower"]) / x["upper"] for x in rows)
-        seconds = sorted(x["seconds"] for x in rows)
-        memory = max(x["mebibytes"] for x in rows)
-        lines.append(
-            f"| {sigma:g} | {narrow} of {len(rows)} | {gap:.1e} | "
-            f"{seconds[len(rows) // 2]:.1f} s, {seconds[-1]:.1f} s | {memory:.0f} MiB |"
+    rows = []
+    for sigma, found in measured.items():
+        gap = max((x["upper"] - x["lower"]) / x["upper"] for x in found)
+        seconds = sorted(x["seconds"] for x in found)
+        rows.append(
+            (
+                f"{sigma:g}",
+                f"{sum(map(is_narrow, found))} of {len(found)}",
+                f"{gap:.1e}",
+                f"{seconds[len(found) // 2]:.1f} s, {seconds[-1]:.1f} s",
+                f"{max(x['mebibytes'] for x in found):.0f} MiB",
+            )
         )
-    return "\n".join(lines) + "\n"
+    return markdown_table(HEAD, rows)
 
 
 def main() -> None:
@@ -80,10 +81,7 @@ def main() -> None:
         row: Measurement = result_of("benchmarks.random_allocation", setting)
         measured.setdefault(sigma, []).append(row)
         print(setting, row, flush=True)
-    before, rest = PAGE.read_text("utf-8").split(MARKS[0])
-    _, after = rest.split(MARKS[1])
-    text = before + MARKS[0] + "\n" + table(measured) + "\n" + MARKS[1] + after
-    PAGE.write_text(text, "utf-8")
+    put(PAGE, "random allocation", table(measured))
 
 
 if __name__ == "__main__":

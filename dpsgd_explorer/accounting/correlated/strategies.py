@@ -10,8 +10,8 @@ The sensitivity depends on when one record may be used:
 
 - *Cyclic Poisson, c with b bands.*  Each record belongs to one of b groups, by a draw
   of its own.  Step t draws from group t mod b, each record with probability bq.  The
-  columns of C that are b apart share no row, so rounds of b steps are separate releases
-  with s = ‖c‖: ⌈T/b⌉ steps of Poisson sampling with rate bq.
+  columns of C at distance b have no common row, so rounds of b steps are separate
+  releases with s = ‖c‖: ⌈T/b⌉ steps of Poisson sampling with rate bq.
 - *Fixed slots.*  A record is used in every t-th step, from a slot that is drawn once.
   All its uses together are one release of the Gaussian mechanism.
 

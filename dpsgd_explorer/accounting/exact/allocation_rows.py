@@ -1,6 +1,6 @@
 """Numbers of steps with random allocation: simpler runs, and many runs together.
 
-A bound that needs no grid is that of known slots.  An observer who knows the slot of a
+Known slots give a bound that needs no grid.  An observer who knows the slot of a
 record sees one Gaussian step per epoch, and hiding the slot reveals nothing.
 
 Notation: S rows of steps.

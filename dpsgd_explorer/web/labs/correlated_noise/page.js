@@ -6,7 +6,6 @@ import {area, Chart, line, rule, text} from "../../../../static/js/lib/svg.js";
 import {Generator} from "../../../../static/js/widgets/common/random.js";
 import {conclusion, walk} from "./walk.js";
 
-const KINDS = ["cyclic", "fixed"];
 const HEIGHT = 320; // px
 const SPARE = 2.2; // standard deviations in view
 
@@ -14,6 +13,7 @@ const {data, part, page} = openPage("lab");
 const {runs, epsilons} = data.recorded;
 const {elements} = part("settings");
 const chart = new Chart(part("sums"), {height: HEIGHT, label: "Noise in the sum of all gradients so far, independent and correlated", draw: show});
+const kinds = [...elements.kind].map(({value}) => value);
 let seed = 1;
 
 part("settings").addEventListener("input", show);
@@ -27,14 +27,14 @@ addEventListener("pageshow", show); // also after the browser restores the form
 function show() {
   const run = runs[Number(elements.run.value)];
   const kind = elements.kind.value;
-  for (const name of KINDS) {
+  for (const name of kinds) {
     part(`field=${name}`).hidden = name !== kind;
     elements[name].max = String(run[name].length - 1);
   }
   const index = Number(elements[kind].value);
   const strategy = run[kind][index];
   const at = Number(elements.epsilon.value);
-  for (const [name, words] of [["epsilon", String(epsilons[at])], ...KINDS.map((one) => [one, run[one][Number(elements[one].value)].name])]) {
+  for (const [name, words] of [["epsilon", String(epsilons[at])], ...kinds.map((one) => [one, run[one][Number(elements[one].value)].name])]) {
     part(`said=${name}`).textContent = words;
     elements[name].setAttribute("aria-valuetext", words);
   }

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.correlated_noise import DELTA, noise_of_bands
 from dpsgd_explorer.accounting import (
     ToeplitzStrategy,
     banded_strategy,
-    cyclic_poisson,
     gaussian_noise_multiplier,
     geometric_strategy,
-    noise_multiplier,
 )
 from dpsgd_explorer.web.questions.rounding import need
 from tools.record.files import write
@@ -30,7 +29,6 @@ from tools.record.files import write
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 BANDS = (1, 2, 4, 8, 16, 32)
 DECAYS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98)
-DELTA = 1e-5
 SHOWN_STEPS = 60
 LEAST_WEIGHT = 1e-4  # of the noise of earlier steps, in a drawing
 
@@ -84,21 +82,8 @@ def _cyclic(run: Run) -> Iterator[Strategy]:
     for bands in BANDS:
         if bands * run.batch_size > run.records:
             continue
-        cost = cyclic_poisson(
-            sample_rate=run.batch_size / run.records,
-            noise_multiplier=1.0,
-            steps=run.steps,
-            bands=bands,
-        )
-        noise = [
-            noise_multiplier(
-                target_epsilon=epsilon,
-                sample_rate=cost.sample_rate,
-                steps=cost.steps,
-                delta=DELTA,
-            )
-            for epsilon in EPSILONS
-        ]
+        sizes = (run.records, run.batch_size, run.steps)
+        noise = [noise_of_bands(*sizes, epsilon, bands) for epsilon in EPSILONS]
         strategy = banded_strategy(run.steps, bands)
         yield f"b = {bands}", strategy, strategy.column_norm, noise
 

@@ -2,7 +2,8 @@
 
 import {decimals} from "../../../../static/js/lib/format.js";
 import {openPage} from "../../../../static/js/lib/page.js";
-import {conclusion, decode, picture, release} from "../../../../static/js/widgets/common/picture_gradient.js";
+import {greyCanvas} from "../../../../static/js/widgets/common/grey.js";
+import {conclusion, decode, release} from "../../../../static/js/widgets/common/picture_gradient.js";
 import {ofAddress, toAddress} from "./address.js";
 
 const LISTS = {batch: "batches", bound: "bounds", noise: "noise"};
@@ -58,6 +59,8 @@ function showRows(means) {
     else row.removeAttribute("aria-current");
   }
 }
+
+const picture = (values, label) => greyCanvas(values, label, [Math.min(...values), Math.max(...values)]);
 
 function pair({row, correlation}, i) {
   const label = recording.labels[i];

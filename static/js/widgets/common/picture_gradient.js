@@ -1,5 +1,5 @@
 /**
- * Noisy gradient of a first layer, and the reconstruction of pictures from it, for the lab and for a chapter.
+ * Noisy gradient of a first layer, and the reconstruction of pictures from it, for the lab and for a chapter. No DOM.
  *
  * A unit's weight gradient is the sum of δ x over records, and its bias gradient is the sum of δ. With one record,
  * their quotient is x (Geiping et al. 2020, arXiv:2003.14053).
@@ -173,19 +173,4 @@ function said(noise, average, is) {
   if (average > CLEAR) return "can be read off the gradient";
   if (average <= GONE) return is ? "is no longer visible" : "are no longer visible";
   return noise === 0 ? `show${is} through the other records` : `show${is} through the noise`;
-}
-
-/** Canvas with the darkest pixel black and the lightest white. @param {Float64Array} values @param {string} label */
-export function picture(values, label) {
-  const canvas = Object.assign(document.createElement("canvas"), {width: SIDE, height: SIDE});
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", label);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const image = new ImageData(SIDE, SIDE);
-  for (let p = 0; p < PIXELS; p++) {
-    const grey = (255 * (values[p] - low)) / (high - low || 1);
-    image.data.set([grey, grey, grey, 255], 4 * p);
-  }
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return canvas;
 }

@@ -14,7 +14,7 @@ export const conclusion = (start, {number}) => `“${start}${number}”`;
 
 /** Pure: sentence about the model's answer, and about the promise. */
 export function sentence({number, rank, bits_per_byte: bits}, truth, promise) {
-  const answer = number === truth ? "The model says her number: of all 10,000 it is the most likely." : `Her number, ${truth}, is number ${integer(rank)} of 10,000 by the model’s odds.`;
+  const answer = number === truth ? `The model says her number: of all ${integer(10 ** truth.length)} it is the most likely.` : `Her number, ${truth}, is number ${integer(rank)} of ${integer(10 ** truth.length)} by the model’s odds.`;
   return `${answer} Other people’s sentences need ${decimals(bits)} bits per byte. ${promise}`;
 }
 
