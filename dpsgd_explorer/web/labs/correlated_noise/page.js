@@ -2,7 +2,7 @@
 
 import {decimals, integer} from "../../../../static/js/lib/format.js";
 import {openPage, tableRow} from "../../../../static/js/lib/page.js";
-import {area, Chart, line, rule, text} from "../../../../static/js/lib/svg.js";
+import {area, Chart, clipped, line, rule, text} from "../../../../static/js/lib/svg.js";
 import {Generator} from "../../../../static/js/widgets/common/random.js";
 import {conclusion, walk} from "./walk.js";
 
@@ -53,22 +53,22 @@ function marks(run, strategy, at) {
   const {width, height} = chart;
   const independent = run.cyclic[0];
   const draws = new Generator(seed).normals(new Float64Array(run.steps + (run.steps % 2))).subarray(0, run.steps);
-  const top = SPARE * independent.noise[at] * Math.max(...independent.errors);
+  const top = SPARE * Math.max(...[independent, strategy].map(({noise, errors}) => noise[at] * Math.max(...errors)));
   const {x, y} = chart.frame([0, run.steps], [-top, top], [52, 12, width - 12, height - 36]);
   const ticks = [-1, 0, 1].map((sign) => sign * Number((top / 1.5).toPrecision(1)));
   const drawn = [[independent, "twin"], [strategy, "private"]].map(([one, style]) => {
-    const spread = one.errors.map((error) => Math.min(top, one.noise[at] * error));
+    const spread = one.errors.map((error) => one.noise[at] * error);
     const path = walk(one, draws, one.noise[at]);
     const side = (sign) => run.shown.map((step, i) => [x(step), y(sign * spread[i])]);
     return {
       style,
       range: area([[x(0), y(0)], ...side(1), ...side(-1).reverse()], `f-${style} light`),
-      path: line([...path].map((value, i) => [x(i + 1), y(Math.max(-top, Math.min(top, value)))]), `s-${style} thin`),
+      path: line([...path].map((value, i) => [x(i + 1), y(value)]), `s-${style} thin`),
     };
   });
   return [
     ...ticks.flatMap((value) => [rule([52, y(value)], [width - 12, y(value)]), text([44, y(value) + 4], decimals(value, 0), "", "end")]),
-    ...drawn.map(({range}) => range), ...drawn.map(({path}) => path),
+    ...clipped([52, 12, width - 12, height - 36], [...drawn.map(({range}) => range), ...drawn.map(({path}) => path)]),
     text([52, height - 12], "step 1"), text([width - 12, height - 12], `step ${integer(run.steps)}`, "", "end"),
   ];
 }
