@@ -37,7 +37,13 @@ from dpsgd_explorer.accounting.group_privacy import (
     group_epsilon,
     group_epsilon_interval,
 )
-from dpsgd_explorer.accounting.odometer import Odometer
+from dpsgd_explorer.accounting.mechanisms.noise import (
+    DiscreteGaussianMechanism,
+    EpsilonDelta,
+    LaplaceMechanism,
+    RandomizedResponse,
+)
+from dpsgd_explorer.accounting.mechanisms.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import (
@@ -81,8 +87,11 @@ __all__ = [
     "Accountant",
     "AllocationPhase",
     "Answer",
+    "DiscreteGaussianMechanism",
+    "EpsilonDelta",
     "FilteredRun",
     "Interval",
+    "LaplaceMechanism",
     "LossDistribution",
     "NeighboringRelation",
     "Odometer",
@@ -90,6 +99,7 @@ __all__ = [
     "Phase",
     "Plan",
     "PrivacyLossDistribution",
+    "RandomizedResponse",
     "RdpCurve",
     "RenyiFilter",
     "ToeplitzStrategy",
