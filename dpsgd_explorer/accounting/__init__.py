@@ -37,6 +37,7 @@ from dpsgd_explorer.accounting.group_privacy import (
     group_epsilon,
     group_epsilon_interval,
 )
+from dpsgd_explorer.accounting.mechanisms.dp_events import from_dp_event, to_dp_event
 from dpsgd_explorer.accounting.mechanisms.noise import (
     DiscreteGaussianMechanism,
     EpsilonDelta,
@@ -116,6 +117,7 @@ __all__ = [
     "epsilon_interval",
     "fixed_size_epsilon",
     "fixed_size_interval",
+    "from_dp_event",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_noise_multiplier",
@@ -136,6 +138,7 @@ __all__ = [
     "sample_rate",
     "square_root_strategy",
     "steps",
+    "to_dp_event",
     "trade_off",
     "trade_off_intervals",
     "truncated_poisson_epsilon",

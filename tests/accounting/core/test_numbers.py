@@ -491,6 +491,8 @@ ELSEWHERE = {
     "EpsilonDelta": "Odometer.add",
     "LaplaceMechanism": "Odometer.add",
     "RandomizedResponse": "Odometer.add",
+    "from_dp_event": "Odometer.add",
+    "to_dp_event": "Odometer.add",
     "fixed_size_interval": "fixed_size_epsilon",
     "group_delta_interval": "group_epsilon",
     "geometric_strategy": "banded_strategy",
