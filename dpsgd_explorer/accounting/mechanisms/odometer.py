@@ -42,6 +42,7 @@ from dpsgd_explorer.accounting.mechanisms.entries import (
     json_of,
 )
 from dpsgd_explorer.accounting.mechanisms.noise import Mechanism
+from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import (
     all_answers,
@@ -92,6 +93,38 @@ class Odometer:
         """Returns the numbers of entries and steps."""
         steps = sum(phase.steps for phase in self.phases)
         return f"Odometer(entries={len(self.entries)}, steps={steps})"
+
+    @classmethod
+    def of(cls, plan: Plan, label: str = "DP-SGD") -> Self:
+        """Returns an odometer with all steps of a plan, whatever their sampling.
+
+        Every question about the run has a method of the odometer:
+
+        >>> plan = Plan.create(
+        ...     sample_size=60_000,
+        ...     expected_batch_size=600,
+        ...     epochs=10,
+        ...     noise_multiplier=1.1,
+        ...     delta=1e-6,
+        ... )
+        >>> run = Odometer.of(plan)
+        >>> round(run.epsilon(1e-6), 3), f"{run.delta(1.0):.3g}"
+        (1.753, '0.000767')
+        >>> round(run.trade_off(0.1)[0].value, 3)
+        0.179
+        >>> round(run.privacy_loss_distribution().epsilon(1e-6), 3)
+        1.753
+        >>> round(run.rdp_curve().epsilon(1e-6), 3)
+        1.977
+
+        Args:
+            plan: The plan.
+            label: Name for display.
+        """
+        ledger = cls()
+        for phase in plan.phases:
+            ledger.add_steps(phase, label)
+        return ledger
 
     @property
     def phases(self) -> list[Phase]:
@@ -244,12 +277,26 @@ class Odometer:
         Raises:
             AccountingError: as ``epsilon``.
         """
+        terms = (epsilon, accountant, neighboring_relation)
+        return self.delta_interval(*terms).value
+
+    def delta_interval(
+        self,
+        epsilon: float,
+        accountant: str = "exact",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    ) -> Interval:
+        """Returns the interval of δ of all entries at epsilon >= 0.
+
+        Raises:
+            AccountingError: as ``epsilon``.
+        """
         if self.mechanisms:
             losses = np.array([validation.epsilon(epsilon)])
             together = self._composed(accountant, neighboring_relation)
-            return together.delta_intervals(losses)[0].value
+            return together.delta_intervals(losses)[0]
         terms = (epsilon, accountant, neighboring_relation)
-        return delta_interval(self.phases, *terms).value
+        return delta_interval(self.phases, *terms)
 
     def epsilons(
         self, delta: float, neighboring_relation: str = ADD_OR_REMOVE_ONE
