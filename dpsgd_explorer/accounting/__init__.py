@@ -55,6 +55,7 @@ from dpsgd_explorer.accounting.queries import (
     epsilon,
     epsilon_curve,
     epsilon_interval,
+    epsilons,
 )
 from dpsgd_explorer.accounting.random_allocation import (
     random_allocation_delta,
@@ -115,6 +116,7 @@ __all__ = [
     "epsilon",
     "epsilon_curve",
     "epsilon_interval",
+    "epsilons",
     "fixed_size_epsilon",
     "fixed_size_interval",
     "from_dp_event",

@@ -493,6 +493,7 @@ ELSEWHERE = {
     "RandomizedResponse": "Odometer.add",
     "from_dp_event": "Odometer.add",
     "to_dp_event": "Odometer.add",
+    "epsilons": "epsilon",
     "fixed_size_interval": "fixed_size_epsilon",
     "group_delta_interval": "group_epsilon",
     "geometric_strategy": "banded_strategy",
