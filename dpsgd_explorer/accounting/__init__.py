@@ -45,6 +45,7 @@ from dpsgd_explorer.accounting.mechanisms.noise import (
     RandomizedResponse,
 )
 from dpsgd_explorer.accounting.mechanisms.odometer import Odometer
+from dpsgd_explorer.accounting.mechanisms.shuffled import shuffled_interval
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import (
@@ -138,6 +139,7 @@ __all__ = [
     "random_allocation_noise_multiplier",
     "round_up",
     "sample_rate",
+    "shuffled_interval",
     "square_root_strategy",
     "steps",
     "to_dp_event",

@@ -206,8 +206,8 @@ class Composition:
             pairs = list(zip(curves, reversed(curves), strict=True))
             smaller.append(
                 [
-                    _repeated_smaller(
-                        _smaller(width, *x), part.count, tail / (2 * part.count)
+                    repeated_smaller(
+                        smaller_loss(width, *x), part.count, tail / (2 * part.count)
                     )
                     for x in pairs
                 ]
@@ -343,7 +343,7 @@ def _composed(rows: list[list[LossDistribution]]) -> list[LossDistribution]:
     return [reduce(LossDistribution.compose, x) for x in zip(*rows, strict=True)]
 
 
-def _repeated_smaller(
+def repeated_smaller(
     part: LossDistribution, count: int, tail: float
 ) -> LossDistribution:
     """Returns ``count`` compositions, without probabilities at the ends.
@@ -352,7 +352,7 @@ def _repeated_smaller(
     """
     if count == 1:
         return part
-    half = _repeated_smaller(part, count // 2, tail)
+    half = repeated_smaller(part, count // 2, tail)
     whole = half.compose(half)
     whole = whole.compose(part) if count % 2 else whole
     p = whole.probabilities
@@ -361,7 +361,7 @@ def _repeated_smaller(
     return LossDistribution(whole.interval, whole.first + span.start, p[span])
 
 
-def _smaller(width: float, curve: Curve, other: Curve) -> LossDistribution:
+def smaller_loss(width: float, curve: Curve, other: Curve) -> LossDistribution:
     """Returns a discrete loss whose curve is nowhere above one with these bounds."""
     shrink = np.exp(-width * np.arange(len(curve[0]) - 1, 0, -1))
     low, high = (

@@ -370,6 +370,10 @@ CALLS = {
         accounting.random_allocation_noise_multiplier,
         {"target_epsilon": 2.0, "slots": 4, "epochs": 1} | DELTA,
     ),
+    "shuffled_interval": Call(
+        accounting.shuffled_interval,
+        {"noise_multiplier": 0.75, "slots": 4, "epochs": 2} | DELTA,
+    ),
     "random_allocation_epochs": Call(
         accounting.random_allocation_epochs,
         {"target_epsilon": 0.25, "noise_multiplier": 2.5, "slots": 4} | DELTA,

@@ -24,7 +24,7 @@ from dpsgd_explorer.accounting import (
     gaussian_epsilon,
 )
 from dpsgd_explorer.accounting.core.gaussian import deltas_of_mu
-from dpsgd_explorer.accounting.mechanisms.composition import _smaller
+from dpsgd_explorer.accounting.mechanisms.composition import smaller_loss
 from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
 from dpsgd_explorer.errors import AccountingError
 
@@ -209,7 +209,7 @@ def test_the_smaller_curve_is_below_a_curve_with_noisy_bounds():
     truth = deltas_of_mu(losses, 0.7)
     noise = np.random.default_rng(4).uniform(0, 1e-6, (2, points))
     pair = truth * (1 - noise[0]), truth * (1 + noise[1])
-    found = _smaller(width, pair, pair)
+    found = smaller_loss(width, pair, pair)
     fine = np.linspace(-4.0, 4.0, 1001)
     below = found.deltas(fine)
     assert np.all(below <= deltas_of_mu(fine, 0.7) * (1 + 1e-9) + 1e-15)
