@@ -241,7 +241,7 @@ class EngineState:
         size = total.size
         if not self.ranks.is_alone:
             size = self._begin_step_of_ranks(total, step, batch_code)
-        if isinstance(self.noise, CorrelatedNoise):
+        if isinstance(self.noise, CorrelatedNoise) and noise_plan.is_private:
             self.noise.begin_step(step)
         gradients, done = noisy_release(
             total, self.noise, noise_plan, self.sampler.sample_rate, step

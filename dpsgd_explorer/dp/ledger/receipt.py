@@ -36,7 +36,8 @@ def accountant_input(
         steps: Number of steps done.
         open_ended: If True, the run has no planned number of steps.
     """
-    law, more = "Poisson", {}
+    law = "Poisson"
+    more: dict[str, Any] = {}
     if plan.slots is not None:
         law, more = "random allocation", {"slots": plan.slots}
     if plan.noise_correlation is not None:

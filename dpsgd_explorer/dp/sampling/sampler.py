@@ -259,9 +259,9 @@ class Sampler(ABC):
         """
         if self.batches_per_draw > 1 and self.position != step + 1:
             law = "correlated noise" if self.is_cyclic else "random allocation"
-            whole = "run" if self.is_cyclic else "epoch"
+            whole = "the run" if self.is_cyclic else "an epoch"
             raise PrivacyError(
-                f"with {law} every batch of an {whole} must make a step, in "
+                f"with {law} every batch of {whole} must make a step, in "
                 f"the loader's order; got batch {self.position} after {step} steps. "
                 "Load the last saved state into a new engine."
             )
