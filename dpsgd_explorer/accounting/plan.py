@@ -281,6 +281,8 @@ class Plan:
             return []
         most = max(counts)
         spent = self.epsilon(most)
+        if min(counts) == most:
+            return [spent] * len(counts)
         values = zip(counts, self._curve(counts), strict=True)
         return [spent if step == most else min(value, spent) for step, value in values]
 

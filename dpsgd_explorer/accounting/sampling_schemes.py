@@ -35,6 +35,11 @@ SAMPLINGS = (
 )
 #: Largest relative distance of a sample rate from 1 / slots.
 SLOTS_TOLERANCE = 1e-9
+#: Rule for the number of canaries of a run with random allocation.
+NO_CANARIES = (
+    f"must be 0 with sampling={RANDOM_ALLOCATION!r}: the scores of canaries assume "
+    "Poisson sampling"
+)
 SHUFFLED_REASON = (
     "sampling must draw each batch independently, got 'shuffled': no accountant here "
     "has a tight bound for batches of shuffled records. Their ε can be far above the "
