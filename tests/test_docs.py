@@ -246,7 +246,6 @@ HOW_TO = (
     "token-losses",
     "users",
     "each-record-once",
-    "correlated-noise",
     "public-rows",
     "audit-a-run",
     "hugging-face",

@@ -39,6 +39,12 @@ TINY = {
         "δ = 1e-06",
         is_slow=False,
     ),
+    "regression_methods": Tiny(
+        {"methods": "ssp", "steps": 1},
+        "typical error",
+        "δ = 1e-06",
+        is_slow=False,
+    ),
     "engines": Tiny(
         {"model": "lstm", "width": 4, "batch_size": 2, "sequence_length": 2},
         "gradients",

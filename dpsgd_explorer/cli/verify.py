@@ -125,7 +125,8 @@ def _as_text(
 def _guarantee(figures: Sequence[Figure]) -> list[str]:
     """Returns a line with the stated ε and δ; [] if either is missing."""
     stated = {figure.path: figure.stated for figure in figures}
-    epsilon, delta = stated.get("epsilon"), stated.get("told.delta")
+    epsilon = stated.get("epsilon")
+    delta = stated.get("told.delta", stated.get("delta"))
     if epsilon is None or delta is None:
         return []
     return [f"Stated: ε = {round_up(epsilon, EPSILON_DIGITS)} at δ = {delta:g}."]

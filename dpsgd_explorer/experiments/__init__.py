@@ -10,6 +10,9 @@ from dpsgd_explorer.experiments.kinds import KINDS, parse, start
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.regression_methods_config import (
+    RegressionMethodsConfig,
+)
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -21,6 +24,7 @@ __all__ = [
     "PerformanceSettings",
     "PlantedBugConfig",
     "RegressionConfig",
+    "RegressionMethodsConfig",
     "SearchConfig",
     "TrainingConfig",
     "parse",

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.fields.messages import config_error
 from dpsgd_explorer.experiments.fields.setting import check_choices
+from dpsgd_explorer.experiments.own_table import OwnTable
 
 KIND_HELP = "Kind of run. It decides which other settings there are."
 
@@ -53,6 +54,11 @@ class RunConfig(BaseModel, ABC):
     def data_set_name(self) -> str:
         """Name of the data set of the run; "" for a kind without a choice of one."""
         return ""
+
+    @property
+    def own_table(self) -> OwnTable | None:
+        """The visitor's table that the run reads; None for any other data."""
+        return None
 
     def check_reachable(self) -> None:
         """Raise ConfigError if no run can satisfy all settings together."""

@@ -5,8 +5,6 @@
     ``max_grad_norm``, ``expected_batch_size``, ``steps`` (planned), ``sample_size``,
     ``delta``, ``accountant``, ``status`` (of the ε of the whole run: "exact", "bound",
     "approximation" or "not private"), ``private``, ``norm_edges`` (null if not private)
-    with random allocation also ``slots``, the steps of an epoch; a ``step`` between two
-    evaluations then has the ε of a later step, which bounds its own
     in older logs that measured norm methods also ``norm_methods``
     after a mid-run change also ``changes`` ({name: value}) and ``chosen`` ("while
     looking": ε holds only if the choice used private outputs alone)
@@ -61,6 +59,16 @@ and ``trivial_mse``; its ``sample_rate`` is 1.  Its ``evaluation`` and ``end`` h
 ``mse_median``, ``mse_low`` and ``mse_high`` (5% and 95%) over the repetitions, null if
 infinite, computed from the data and not private.  Its ``diagnostics`` are ``diverged``
 (repetitions), ``theta_norm`` (median) and ``noise_std`` per coordinate.
+
+A run of kind "regression_methods" releases the coefficients of one method per step.
+Its ``epsilon`` covers the methods released so far.  Its ``phase`` has ``sample_size``,
+``test_size`` and, computed without noise, ``nonprivate_rmse``,
+``nonprivate_coefficients`` and ``mean_rmse`` (of always predicting the mean).  Its
+``evaluation`` holds the ``method``, ``epsilon_alone`` (ε of this method alone), the
+``coefficients`` in the units of the table (``intercept`` and ``slopes`` by name; null
+if they are not finite) and ``rmse``, the root mean square error on the test rows, which
+is not private.  The ``end`` has the least ``rmse`` and a ``receipt`` with the noise of
+every release.
 
 A run of kind "engines" uses no data set, so its ``epsilon`` and ``delta`` are null.
 Its ``phase`` holds ``parameters`` and the ``machine``.  Each step measures one

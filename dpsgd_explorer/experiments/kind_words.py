@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpsgd_explorer.accounting import round_up
-from dpsgd_explorer.accounting.core.phase import phase_with
+from dpsgd_explorer.accounting import Phase, round_up
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.accounting.sampling_schemes import FULL_BATCH
 from dpsgd_explorer.experiments import (
@@ -22,6 +21,10 @@ from dpsgd_explorer.experiments import (
 from dpsgd_explorer.experiments.accountant_words import claim, terms_of
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.regression_methods_config import (
+    METHOD_NAMES,
+    RegressionMethodsConfig,
+)
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -39,6 +42,11 @@ Set two of `noise_multiplier`, `steps` and `target_epsilon`; the third is comput
 Missing settings are filled in with `target_epsilon` =
 {regression_config.DEFAULT_EPSILON:g}, then by `noise_multiplier` =
 {regression_config.DEFAULT_NOISE:g}.
+"""
+ABOUT_REGRESSION_METHODS = """
+Linear regression on California housing or on a visitor's own table, by one or several
+private methods and without privacy. `/data/` launches it for an own table with a number
+to predict. The methods share `target_epsilon` equally.
 """
 ABOUT_ENGINES = f"""
 `/labs/engines/` launches it. It uses random inputs and no data set. `width` must be a
@@ -64,6 +72,14 @@ def error(data: Data) -> str:
     """Return the median error of a regression."""
     median = data["mse_median"]
     return f"median MSE {math.inf if median is None else median:.4f}"
+
+
+def typical_error(data: Data) -> str:
+    """Return the typical error of a released method; at the end, of the best one."""
+    error = "infinite" if data["rmse"] is None else f"{data['rmse']:.4g}"
+    if "method" not in data:
+        return f"typical error {error} of the best method"
+    return f"typical error {error}, {METHOD_NAMES[data['method']]}"
 
 
 def cost(data: Data) -> str:
@@ -99,11 +115,10 @@ def training_terms(config: TrainingConfig, steps: int) -> str:
     plan = config.plan
     if not plan.is_private:
         return "no noise was added: not private"
-    run = phase_with(plan.sample_rate, plan.noise_multiplier, steps, plan.slots)
+    run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
     status = epsilon_interval([run], plan.delta, plan.accountant).status
     claimed = claim(plan.deciding_accountant, status)
-    terms = terms_of(plan.sample_rate, plan.delta, sampling=plan.sampling)
-    return f"{terms}; {claimed}"
+    return f"{terms_of(plan.sample_rate, plan.delta)}; {claimed}"
 
 
 def regression_terms(config: RegressionConfig, _steps: int) -> str:
@@ -112,6 +127,13 @@ def regression_terms(config: RegressionConfig, _steps: int) -> str:
         return "the learning rate was taken from the data: not private"
     terms = terms_of(1.0, config.delta, config.neighboring_relation, FULL_BATCH)
     return f"{terms}; one Gaussian: exact"
+
+
+def regression_methods_terms(config: RegressionMethodsConfig, _steps: int) -> str:
+    """Return the terms of the ε of all released methods."""
+    relation = config.bounds.neighboring_relation
+    terms = terms_of(1.0, config.delta, relation, FULL_BATCH)
+    return f"{terms}; all releases are one Gaussian: exact; steps are methods"
 
 
 def search_terms(config: SearchConfig, _steps: int) -> str:

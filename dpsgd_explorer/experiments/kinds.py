@@ -19,6 +19,9 @@ from dpsgd_explorer.experiments.events import Changes
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.regression_methods_config import (
+    RegressionMethodsConfig,
+)
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
@@ -117,6 +120,21 @@ KINDS = {
             about=kind_words.ABOUT_REGRESSION,
             reached=kind_words.error,
             terms=kind_words.regression_terms,
+        ),
+        Kind(
+            config=RegressionMethodsConfig,
+            experiment=f"{LOOPS}.regression_methods:RegressionMethods",
+            view=f"{VIEWS}.regression_methods:VIEW",
+            measured=("rmse",),
+            title="Regression methods",
+            noun="a regression by several methods",
+            running="Releasing",
+            spends=True,
+            as_training=not_one,
+            compared=False,
+            about=kind_words.ABOUT_REGRESSION_METHODS,
+            reached=kind_words.typical_error,
+            terms=kind_words.regression_methods_terms,
         ),
         Kind(
             config=EnginesConfig,

@@ -12,18 +12,19 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
-from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.errors import ConfigError, DataError
 from dpsgd_explorer.experiments.own_table import (
     CATEGORY,
     FEWEST,
     LABEL,
     LONGEST_NAME,
     MOST_COLUMNS,
-    NUMBER,
+    NUMBERS,
     Column,
     OwnTable,
     check_columns,
@@ -35,6 +36,8 @@ TEST_SHARE = 5  # one row in TEST_SHARE is for testing
 PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z", re.ASCII)
 
 Row = Sequence[str]
+#: Returns the file of a table by name; None if there is no such file.
+ReadTable = Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,15 @@ def check(content: bytes, columns: tuple[Column, ...]) -> Checked:
     _check_heads(content, columns)
     moved: dict[str, int] = {}
     sizes, classes = [0, 0], set()
-    label = next(i for i, column in enumerate(columns) if column.kind == LABEL)
+    label = next((i for i, one in enumerate(columns) if one.kind == LABEL), None)
     for number, row in enumerate(rows_of(content, len(columns)), start=2):
         for column, cell in zip(columns, row, strict=True):
             if _checked(column, cell, number):
                 moved[column.name] = moved.get(column.name, 0) + 1
         sizes[is_for_testing(row)] += 1
-        classes.add(row[label])
-    if len(classes) < 2:
+        if label is not None:
+            classes.add(row[label])
+    if label is not None and len(classes) < 2:
         only = next(iter(classes), "")
         _reject(
             f"all rows have one class, {only!r}, in column {columns[label].name!r}: "
@@ -121,6 +125,52 @@ def rows_of(content: bytes, width: int) -> Iterator[list[str]]:
         if len(row) != width:
             _reject(f"row {number} must have {width} cells, got {len(row)}")
         yield [cell.strip() for cell in row]
+
+
+def within(column: Column, cell: str) -> float:
+    """Return a number of the file, moved into its bounds and mapped to [-1, 1]."""
+    assert column.low is not None, "a number has bounds"
+    assert column.high is not None, "a number has bounds"
+    value = min(max(float(cell), column.low), column.high)
+    return 2 * (value - column.low) / (column.high - column.low) - 1
+
+
+def content_of(table: OwnTable, read: ReadTable) -> bytes:
+    """Return the file of a table.
+
+    Args:
+        table: Schema of the table.
+        read: Returns the file of a table by name, or None if there is no such file.
+
+    Raises:
+        DataError: the file is missing, or its sha256 differs from the schema's.
+    """
+    try:
+        content = read(table.name)
+    except OSError as error:
+        raise _missing(table, error.strerror or str(error)) from error
+    if content is None:
+        raise _missing(table, "there is no such file")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != table.sha256:
+        raise _missing(table, f"it has sha256 {digest}")
+    return content
+
+
+def from_current_folder(name: str) -> bytes | None:
+    """Return the file of a table in the current folder; None if it is missing."""
+    try:
+        return Path(f"{name}.csv").read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _missing(table: OwnTable, reason: str) -> DataError:
+    return DataError(
+        f"the table of this run must be the file {table.name}.csv with sha256 "
+        f"{table.sha256}, but: {reason}. The file may have been deleted. To repeat the "
+        "run, put the same file into the folder where you start the run."
+    )
 
 
 def is_for_testing(row: Row) -> bool:
@@ -191,7 +241,7 @@ def _checked(column: Column, cell: str, row: int) -> bool:
     Raises:
         ConfigError: the cell does not match the statement on its column.
     """
-    if column.kind == NUMBER:
+    if column.kind in NUMBERS:
         value = number_of(cell)
         if value is None:
             _reject(

@@ -23,6 +23,8 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS, DataSet
 PREFIX = "own-"
 MODELS = ("logistic", "mlp")
 NUMBER, CATEGORY, LABEL, IGNORED = "number", "category", "label", "ignored"
+TARGET = "target"  # number that a regression predicts
+NUMBERS = (NUMBER, TARGET)
 MOST_COLUMNS, MOST_VALUES, MOST_CLASSES = 60, 50, 20
 MOST_INPUTS = 500
 LONGEST_NAME = 80
@@ -35,7 +37,8 @@ class Column(BaseModel):
 
     Attributes:
         name: Name in the first row of the file.
-        kind: Number within bounds, category, label, or ignored column.
+        kind: Number within bounds, category, class label to predict, number to
+            predict ("target"), or ignored column.
         low, high: Bounds of a number; values beyond a bound are moved to it.
         values: Categories, or the classes of the label.
     """
@@ -43,7 +46,7 @@ class Column(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(min_length=1, max_length=LONGEST_NAME)
-    kind: Literal["number", "category", "label", "ignored"]
+    kind: Literal["number", "category", "label", "target", "ignored"]
     low: float | None = Field(None, ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)
     high: float | None = Field(None, ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)
     values: tuple[str, ...] = ()
@@ -51,7 +54,7 @@ class Column(BaseModel):
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
         has_bounds = self.low is not None and self.high is not None
-        if self.kind == NUMBER and not (has_bounds and self._bounds_ascend()):
+        if self.kind in NUMBERS and not (has_bounds and self._bounds_ascend()):
             raise ConfigError(
                 "table",
                 f"table: column {self.name!r} is a number and needs two bounds, the "
@@ -84,7 +87,8 @@ class OwnTable(BaseModel):
 
     Attributes:
         sha256: Hash of the file.
-        columns: Columns in the order of the file, one of them the label.
+        columns: Columns in the order of the file; one of them is predicted, a label
+            or a target.
         train_size: Number of training rows, N.
         test_size: Number of test rows.
     """
@@ -97,7 +101,7 @@ class OwnTable(BaseModel):
     test_size: int = Field(ge=FEWEST, le=10**6)
 
     @model_validator(mode="after")
-    def _has_one_label(self) -> Self:
+    def _has_one_task(self) -> Self:
         check_columns(self.columns)
         return self
 
@@ -108,9 +112,19 @@ class OwnTable(BaseModel):
         return PREFIX + digest[:24]
 
     @property
-    def label(self) -> Column:
-        """The column that the model predicts."""
-        return next(column for column in self.columns if column.kind == LABEL)
+    def predicted(self) -> Column:
+        """The column that is predicted: the label of a class, or a number."""
+        return next(c for c in self.columns if c.kind in (LABEL, TARGET))
+
+    @property
+    def is_regression(self) -> bool:
+        """If True, the predicted column is a number."""
+        return self.predicted.kind == TARGET
+
+    @property
+    def title(self) -> str:
+        """Display name of the table as a data set."""
+        return f"Own table, {self.predicted.name}"
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -137,15 +151,16 @@ class OwnTable(BaseModel):
 
     @property
     def facts(self) -> DataSet:
-        """Public facts; the accuracy of guessing is 1 over the number of classes."""
-        classes = len(self.label.values)
+        """Public facts of a table with classes; guessing has accuracy 1 / classes."""
+        label = self.predicted
+        classes = len(label.values)
         return DataSet(
-            label=f"Own table, {self.label.name}",
+            label=self.title,
             train_size=self.train_size,
             test_size=self.test_size,
             input_shape=(sum(column.inputs for column in self.features),),
             classes=classes,
-            class_names=self.label.values,
+            class_names=label.values,
             majority=1 / classes,
             note="Your own table. Its test figures are not private.",
         )
@@ -155,16 +170,19 @@ def check_columns(columns: tuple[Column, ...]) -> None:
     """Reject columns that do not form a task.
 
     Raises:
-        ConfigError: a name is repeated, the number of labels is not one, or there are
-            no inputs or too many.
+        ConfigError: a name is repeated, the number of predicted columns is not one, or
+            there are no inputs or too many.
     """
     names = [column.name for column in columns]
-    labels = [column.name for column in columns if column.kind == LABEL]
+    predicted = [column for column in columns if column.kind in (LABEL, TARGET)]
     inputs = sum(column.inputs for column in columns)
     if len(set(names)) < len(names):
         problem = "each name must be there once"
-    elif len(labels) != 1:
-        problem = f"one column must be the label, got {len(labels)} of them"
+    elif len(predicted) != 1:
+        problem = (
+            "one column must be the label or the number to predict, got "
+            f"{len(predicted)} of them"
+        )
     elif not 1 <= inputs <= MOST_INPUTS:
         problem = (
             "at least one other column must be a number or a category, and all of "
@@ -181,11 +199,11 @@ lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
 
 def label_of(config: Mapping[str, Any]) -> str:
-    """Return the display name of the data set of a stored training."""
+    """Return the display name of the data set of a stored run."""
     dataset = config["dataset"]
     if dataset in DATA_SETS:
         return DATA_SETS[dataset].label
-    return OwnTable.model_validate(config["table"]).facts.label
+    return OwnTable.model_validate(config["table"]).title
 
 
 def is_own(dataset: object) -> bool:
@@ -208,3 +226,25 @@ def find(dataset: str) -> OwnTable:
             "table has this name. Add it under Your data.",
         )
     return table
+
+
+def with_table(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, with the schema of the visitor's table that they name.
+
+    Raises:
+        ConfigError: no table has this name.
+    """
+    filled = dict(values)
+    if is_own(filled.get("dataset")) and filled.get("table") is None:
+        filled["table"] = find(filled["dataset"])
+    return filled
+
+
+def check_named(dataset: str, table: OwnTable | None) -> None:
+    """Raise ConfigError if settings have a schema of another table than they name."""
+    if table is not None and dataset != table.name:
+        raise ConfigError(
+            "table",
+            f"table must be left out unless dataset is its name, {table.name!r}, got "
+            f"{dataset!r}.",
+        )

@@ -12,12 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from dpsgd_explorer.accounting import FilteredRun, Plan
-from dpsgd_explorer.accounting.plan import slots_of, steps_of
-from dpsgd_explorer.accounting.sampling_schemes import (
-    NO_CANARIES,
-    POISSON,
-    RANDOM_ALLOCATION,
-)
+from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.accounting.spending import Spending
 from dpsgd_explorer.errors import ConfigError
@@ -111,7 +106,6 @@ class TrainingConfig(RunConfig):
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
     engine: str = setting("engine", "hooks", group="Privacy")
     accountant: str = setting("accountant", "exact", group="Privacy")
-    sampling: str = setting("sampling", POISSON, group="Privacy")
     audit: int = setting("audit", 2000, group="Privacy", slider=False)
     expected_batch_size: int = setting(
         "expected_batch_size", 4096, group="Optimisation"
@@ -145,17 +139,13 @@ class TrainingConfig(RunConfig):
         """Set a pair to its default if neither of the two is given."""
         if not isinstance(values, dict):
             return values
-        filled = dict(values)
-        if own_table.is_own(filled.get("dataset")) and filled.get("table") is None:
-            filled["table"] = own_table.find(filled["dataset"])
+        filled = own_table.with_table(values)
         if filled.get("steps") is None and filled.get("epochs") is None:
             filled["steps"] = DEFAULT_STEPS
         if filled.get("noise_multiplier") is None:
             filled.setdefault("target_epsilon", DEFAULT_EPSILON)
             if filled["target_epsilon"] is None:
                 filled["target_epsilon"] = DEFAULT_EPSILON
-        if filled.get("sampling") == RANDOM_ALLOCATION:
-            filled.setdefault("audit", 0)
         return filled
 
     @model_validator(mode="after")
@@ -188,18 +178,19 @@ class TrainingConfig(RunConfig):
         self._check_layers()
         self._check_held()
         self._check_adaptive()
-        self._check_sampling()
         mid_run.check_filter(self)
         return self
 
     def _check_choices(self) -> None:
         choices = {} if self.table is None else {"dataset": self.table.name}
         check_choices(self, **choices)
-        if self.table is not None and self.dataset != self.table.name:
+        own_table.check_named(self.dataset, self.table)
+        if self.table is not None and self.table.is_regression:
             raise ConfigError(
-                "table",
-                "table must be left out unless dataset is its name, "
-                f"{self.table.name!r}, got {self.dataset!r}.",
+                "dataset",
+                f"dataset {self.dataset!r} must have classes to predict, but it has a "
+                f"number, {self.table.predicted.name!r}. Start a private regression "
+                "from Your data.",
             )
 
     def _check_layers(self) -> None:
@@ -272,23 +263,6 @@ class TrainingConfig(RunConfig):
                 f"{style[0]!r} and {style[1]!r}.",
             )
 
-    def _check_sampling(self) -> None:
-        """Reject settings of a private run that random allocation does not have."""
-        if self.sampling == POISSON or not self.private:
-            return
-        if self.audit and self.noise_multiplier != 0:
-            raise ConfigError(
-                "audit",
-                f"audit, the number of canaries, {NO_CANARIES}.",
-            )
-        if self.noise_schedule != CONSTANT:
-            raise ConfigError(
-                "noise_schedule",
-                f"noise_schedule must be {CONSTANT!r} with sampling={self.sampling!r}, "
-                "whose noise may change only between epochs, got "
-                f"{self.noise_schedule!r}.",
-            )
-
     @property
     def is_filtered(self) -> bool:
         """If True, a privacy filter counts the steps against ``filter_epsilon``."""
@@ -336,6 +310,11 @@ class TrainingConfig(RunConfig):
         return mid_run.why_not_continued(self)
 
     @property
+    def own_table(self) -> OwnTable | None:
+        """The visitor's table that the model is trained on."""
+        return self.table
+
+    @property
     def data_set_name(self) -> str:
         """Name of the data set that the model is trained on."""
         return self.dataset
@@ -371,7 +350,6 @@ class TrainingConfig(RunConfig):
             "target_epsilon": self.target_epsilon if self.private else None,
             "delta": self.delta,
             "accountant": self.accountant,
-            "sampling": self.sampling,
             "noise_schedule": staged(
                 self.noise_schedule, self.noise_end, self.planned_steps
             )
@@ -404,9 +382,7 @@ class TrainingConfig(RunConfig):
         if self.steps is not None:
             return self.steps
         assert self.epochs is not None, "one of the two is set"
-        sizes = (self.sample_size, self.expected_batch_size)
-        slots = slots_of(*sizes, self.sampling)
-        return steps_of(self.epochs, *(sizes if slots is None else (slots, 1)))
+        return steps_of(self.epochs, self.sample_size, self.expected_batch_size)
 
     def check_reachable(self) -> None:
         """Raise ConfigError if no noise reaches the target or no accountant applies."""

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
-from dpsgd_explorer.accounting.sampling_schemes import POISSON, RANDOM_ALLOCATION
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.architecture import (
     BIASES,
@@ -39,9 +38,11 @@ RELATIONS = {
     "add_or_remove_one": "one record added or removed",
     "replace_one": "one record replaced",
 }
-SAMPLINGS = {
-    POISSON: "Poisson",
-    RANDOM_ALLOCATION: "Random allocation (each record once per epoch)",
+REGRESSION_METHODS = {
+    "all": "AdaSSP, SSP and NoisyGD, which share ε",
+    "adassp": "AdaSSP only",
+    "ssp": "SSP only",
+    "noisy_gd": "NoisyGD only",
 }
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 CLIPPING_FUNCTIONS = {
@@ -207,13 +208,6 @@ SETTINGS: dict[str, Setting] = {
         help="Method that computes ε.",
         choices=LABELS | {ALL: "All; the exact one decides"},
     ),
-    "sampling": Setting(
-        label="Sampling",
-        help="Poisson: each record joins each step with probability q. Random "
-        "allocation: an epoch has N / batch size steps, rounded up, and each record "
-        "joins one of them at random; it needs the exact accountant and no canaries.",
-        choices=SAMPLINGS,
-    ),
     "neighboring_relation": Setting(
         label="Neighbours",
         help="Data sets that ε compares. Replacing one record needs twice the noise.",
@@ -344,6 +338,12 @@ SETTINGS: dict[str, Setting] = {
         step=1,
         ge=0,
         le=LARGEST_SEED,
+    ),
+    "methods": Setting(
+        label="Methods",
+        help="Released methods of private regression. They share ε if there are "
+        "several.",
+        choices=REGRESSION_METHODS,
     ),
     "width": Setting(
         label="Width",

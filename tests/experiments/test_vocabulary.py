@@ -6,6 +6,9 @@ from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.regression_methods_config import (
+    RegressionMethodsConfig,
+)
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
@@ -16,6 +19,7 @@ from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
 MODELS = (
     TrainingConfig,
     RegressionConfig,
+    RegressionMethodsConfig,
     EnginesConfig,
     PlantedBugConfig,
     SearchConfig,

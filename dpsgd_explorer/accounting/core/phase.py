@@ -83,19 +83,11 @@ class AllocationPhase(Phase):
 
 
 def phase_with(
-    sample_rate: float,
-    noise_multiplier: float,
-    steps: int,
-    slots: int | None = None,
-    bands: int = 1,
+    sample_rate: float, noise_multiplier: float, steps: int, slots: int | None
 ) -> Phase:
-    """Returns steps of random allocation if there are slots, else Poisson steps.
-
-    With b bands of correlated noise, b steps of cyclic Poisson sampling together cost
-    one Poisson step of rate b times the sample rate.
-    """
+    """Returns steps of random allocation if there are slots, else Poisson steps."""
     if slots is None:
-        return Phase(sample_rate * bands, noise_multiplier, -(-steps // bands))
+        return Phase(sample_rate, noise_multiplier, steps)
     return AllocationPhase(noise_multiplier=noise_multiplier, steps=steps, slots=slots)
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.phase import Phase, phase_with
+from dpsgd_explorer.accounting.core.accountant import Phase
 
 Floats = np.ndarray
 
@@ -258,8 +258,8 @@ def cyclic_poisson(
             "records than a batch. Use fewer bands or smaller batches",
             sample_rate,
         )
-    count = validation.steps(steps, least=1)
-    return phase_with(rate, noise_multiplier, count, bands=number)
+    rounds = math.ceil(validation.steps(steps, least=1) / number)
+    return Phase(rate * number, noise_multiplier, rounds)
 
 
 def _solved(column: Sequence[float] | Floats, values: Floats) -> Floats:

@@ -44,7 +44,6 @@ TOLD: Layout = {
     "accountant": (TEXT,),
     "sampling": (TEXT,),
     "slots": (WHOLE, OPTIONAL),
-    "noise_correlation": (LIST, OPTIONAL),
     "neighboring_relation": (TEXT,),
 }
 DONE: Layout = {
@@ -132,6 +131,27 @@ SELECTION: Layout = {
     "chosen_by": (TEXT,),
 }
 SEARCH: Layout = {"selection": (SELECTION,), "trial": (OBJECT, NULL)}
+MECHANISM: Layout = {
+    "released": (TEXT,),
+    "noise_multiplier": (NUMBER,),
+    "times": (WHOLE,),
+}
+RELEASE: Layout = {
+    "method": (TEXT,),
+    "epsilon_alone": (NUMBER,),
+    "mechanisms": ([MECHANISM],),
+}
+REGRESSION: Layout = {
+    "version": (WHOLE,),
+    "releases": ([RELEASE],),
+    "target_epsilon": (NUMBER,),
+    "epsilon": (NUMBER,),
+    "delta": (NUMBER,),
+    "neighboring_relation": (TEXT,),
+    "x_bound": (NUMBER,),
+    "y_bound": (NUMBER,),
+    "seed": (WHOLE,),
+}
 
 
 def check_receipt(receipt: Mapping[str, Any]) -> None:
@@ -142,6 +162,16 @@ def check_receipt(receipt: Mapping[str, Any]) -> None:
     """
     _check_version(receipt)
     _check("", receipt, (RECEIPT,))
+
+
+def check_regression(receipt: Mapping[str, Any]) -> None:
+    """Checks the receipt of a regression by several methods.
+
+    Raises:
+        ReceiptError: names the first wrong value.
+    """
+    _check_version(receipt)
+    _check("", receipt, (REGRESSION,))
 
 
 def check_search(receipt: Mapping[str, Any]) -> None:

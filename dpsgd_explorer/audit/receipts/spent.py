@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dpsgd_explorer.accounting import (
@@ -13,6 +14,7 @@ from dpsgd_explorer.accounting import (
     Phase,
     RdpCurve,
     RenyiFilter,
+    gaussian_epsilon,
     padded_selection,
 )
 from dpsgd_explorer.accounting.core.phase import joined, phase_of
@@ -113,6 +115,40 @@ def check_selection(
 
     stated = {name: selection[name] for name in ("epsilon", "trainings")}
     findings.recompute("selection", stated, price)
+
+
+def check_releases(findings: Findings, receipt: Mapping[str, Any]) -> None:
+    """Computes ε of each method, and of all methods together, from their noise.
+
+    Args:
+        findings: Result of the check; figures are added to it.
+        receipt: The receipt of a regression by several methods.
+    """
+    delta, all_releases = receipt["delta"], []
+    for i, release in enumerate(receipt["releases"]):
+        place, mechanisms = f"releases[{i}].", release["mechanisms"]
+        all_releases += mechanisms
+        findings.leave(f"{place}method", "a name")
+        findings.recompute(
+            f"{place}epsilon_alone",
+            release["epsilon_alone"],
+            partial(_epsilon_of, mechanisms, delta),
+        )
+        for j in range(len(mechanisms)):
+            findings.leave(f"{place}mechanisms[{j}].released", "a name")
+    findings.recompute(
+        "epsilon", receipt["epsilon"], partial(_epsilon_of, all_releases, delta)
+    )
+    findings.require("delta", delta, "above 0, below 1", 0 < delta < 1)
+    target = receipt["target_epsilon"]
+    fits = receipt["epsilon"] <= target
+    findings.require("target_epsilon", target, "at least epsilon", fits)
+
+
+def _epsilon_of(mechanisms: Sequence[Mapping[str, Any]], delta: float) -> float:
+    """Returns the exact ε of Gaussian mechanisms: their 1/σ² add up."""
+    precision = math.fsum(m["times"] / m["noise_multiplier"] ** 2 for m in mechanisms)
+    return gaussian_epsilon(delta=delta, noise_multiplier=1 / math.sqrt(precision))
 
 
 def phases_of(values: Sequence[Mapping[str, Any]]) -> list[Phase]:

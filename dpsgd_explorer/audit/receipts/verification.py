@@ -11,6 +11,7 @@ from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.audit.receipts.spent import (
     check_earlier,
     check_epsilon,
+    check_releases,
     check_selection,
 )
 from dpsgd_explorer.audit.receipts.steps import Steps, check_batch_sizes
@@ -59,8 +60,8 @@ def verify_receipt(receipt: Mapping[str, Any]) -> Findings:
     anyone can invent figures that fit each other.  A signature is not checked here.
 
     Args:
-        receipt: Receipt of a ``PrivacyEngine``, of a training run, or of a search, as
-            JSON values.
+        receipt: Receipt of a ``PrivacyEngine``, of a training run, of a search, or of
+            a regression by several methods, as JSON values.
 
     Returns:
         All figures, with the figures that do not fit in ``wrong``.  ε and δ have no
@@ -96,6 +97,12 @@ def verify_receipt(receipt: Mapping[str, Any]) -> Findings:
     findings = Findings()
     signature_of(receipt)
     receipt = {name: receipt[name] for name in receipt if name != SIGNATURE}
+    if "releases" in receipt:
+        layout.check_regression(receipt)
+        check_releases(findings, receipt)
+        for name in ("neighboring_relation", "x_bound", "y_bound", "seed"):
+            findings.leave(name, REPORTED_BY_RUN)
+        return findings
     if "selection" not in receipt:
         layout.check_receipt(receipt)
         _check(findings, receipt)

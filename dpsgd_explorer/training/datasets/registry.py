@@ -13,6 +13,7 @@ from threading import Lock
 
 from torch import Tensor
 
+from dpsgd_explorer.experiments import own_csv
 from dpsgd_explorer.experiments.data_files.files import DataFile
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.training.datasets import (
@@ -88,7 +89,7 @@ LOADERS: dict[str, Loader] = {
 _reading = {name: Lock() for name in LOADERS}
 
 
-def register(table: OwnTable, read: own.ReadTable | None) -> None:
+def register(table: OwnTable, read: own_csv.ReadTable | None) -> None:
     """Registers a visitor's table as a data set of this process.
 
     Args:
@@ -99,7 +100,7 @@ def register(table: OwnTable, read: own.ReadTable | None) -> None:
     file = DataFile(f"{table.name}.csv", table.sha256)
     _reading.setdefault(table.name, Lock())
     LOADERS[table.name] = Loader(
-        lambda: own.load(table, read or own.from_current_folder),
+        lambda: own.load(table, read or own_csv.from_current_folder),
         file,
         file,
         feature_names=lambda: table.feature_names,

@@ -94,7 +94,7 @@ def as_csv(run: Run, log: Log) -> Iterator[str]:
         if event.kind in ("step", "evaluation"):
             data = json.loads(event.data)
             diagnostics = data.get("diagnostics", {})
-            row = [data.get(name) for name in columns]
+            row = [_cell(data.get(name)) for name in columns]
             row += [diagnostics.get(name) for name in view.diagnostics]
             yield _row([event.kind, *row, *terms.values()])
 
@@ -113,6 +113,11 @@ def as_html(run: Run, log: Log) -> str:
 
 def _strict(value: object, **layout: Any) -> str:
     return json.dumps(value, allow_nan=False, **layout)
+
+
+def _cell(value: object) -> object:
+    """Return a value as a cell: an object as JSON, any other value unchanged."""
+    return json.dumps(value) if isinstance(value, dict) else value
 
 
 def _row(values: Iterable[object]) -> str:
@@ -211,8 +216,8 @@ def receipt(run_id: str) -> Response:
     content = ends[-1].get("receipt") if ends else None
     if content is None:
         raise RunNotFoundError(
-            f"run {run_id!r} has no receipt: a private training or search gets a "
-            "receipt when it is done."
+            f"run {run_id!r} has no receipt: a private training, search or "
+            "regression by several methods gets a receipt when it is done."
         )
     if (keys := signing_keys()) is not None:
         content = keys.sign(content, run.id)

@@ -74,7 +74,11 @@ class Form(Generic[Model]):
 
 
 def read_form(
-    model: type[Model], query: Mapping[str, str], *, solved: str = ""
+    model: type[Model],
+    query: Mapping[str, str],
+    *,
+    solved: str = "",
+    fixed: Mapping[str, str] | None = None,
 ) -> Form[Model]:
     """Reads a query; every text is kept for display, even if it is invalid.
 
@@ -82,6 +86,7 @@ def read_form(
         model: Class of the settings.
         query: Names and texts of the query.
         solved: Setting that the page computes, whose box may be empty.
+        fixed: Settings without a box, such as the table that a page is about.
     """
     fields, switches = form_fields(model), layout_of(model).switches
     texts = {name: text.strip() for name, text in query.items()}
@@ -95,7 +100,7 @@ def read_form(
         switches=switches,
     )
     try:
-        settings = parse_texts(model, setting_texts)
+        settings = parse_texts(model, {**setting_texts, **(fixed or {})})
         if isinstance(settings, RunConfig):
             settings.check_reachable()
     except ConfigError as error:

@@ -6,7 +6,6 @@ from flask import has_request_context, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.kinds import as_training
 from dpsgd_explorer.experiments.own_table import OwnTable, is_own, lookup
 from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.records import Group, Run
@@ -21,8 +20,13 @@ def tables() -> OwnTables:
 
 
 def own_tables() -> list[OwnTable]:
-    """Return the tables that this request's visitor may train on."""
+    """Return the tables of this request's visitor, if the site accepts tables."""
     return tables().all() if settings().takes_own_data and current_visitor() else []
+
+
+def tables_with_classes() -> list[OwnTable]:
+    """Return the tables that this request's visitor may train a classifier on."""
+    return [table for table in own_tables() if not table.is_regression]
 
 
 def let_own_tables_be_found() -> None:
@@ -45,14 +49,12 @@ def check_table(config: RunConfig) -> None:
         ConfigError: the table belongs to another visitor, is deleted, or differs from
             its statement in the settings.
     """
-    training = as_training(config)
-    if training is None or training.table is None:
-        return
-    if _find(training.dataset) != training.table:
+    table = config.own_table
+    if table is not None and _find(table.name) != table:
         raise ConfigError(
             "dataset",
-            f"dataset {training.dataset!r} must be one of your own tables on this "
-            "site, but you have no table with this name. Add it under Your data.",
+            f"dataset {table.name!r} must be one of your own tables on this site, but "
+            "you have no table with this name. Add it under Your data.",
         )
 
 

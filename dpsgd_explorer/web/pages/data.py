@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import secrets
 import shlex
 from collections.abc import Mapping
 from contextlib import closing
@@ -14,7 +15,7 @@ from flask import Blueprint, abort, redirect, render_template, request, url_for
 from pydantic import ValidationError
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.errors import ConfigError, QuotaError
 from dpsgd_explorer.experiments.fields.messages import config_error
 from dpsgd_explorer.experiments.own_csv import LARGEST_FILE, number_of
 from dpsgd_explorer.experiments.own_table import (
@@ -24,17 +25,26 @@ from dpsgd_explorer.experiments.own_table import (
     MOST_CLASSES,
     MOST_VALUES,
     NUMBER,
+    NUMBERS,
+    TARGET,
     Column,
     OwnTable,
 )
+from dpsgd_explorer.experiments.regression_methods_config import (
+    RegressionMethodsConfig,
+)
+from dpsgd_explorer.experiments.vocabulary import LARGEST_SEED
 from dpsgd_explorer.runs.own_tables import MAX_TABLES, Draft
+from dpsgd_explorer.web.forms.fields import form_fields
+from dpsgd_explorer.web.forms.form import Form, read_form
+from dpsgd_explorer.web.http.networks import request_network
 from dpsgd_explorer.web.http.own_tables import tables
-from dpsgd_explorer.web.http.services import settings
+from dpsgd_explorer.web.http.services import doorbell, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
+from dpsgd_explorer.web.run_views.naming import title_of
 
 bp = Blueprint("data", __name__, url_prefix="/data")
 
-TARGET = "target"  # number that a private regression predicts
 KINDS = {
     IGNORED: "leave out",
     NUMBER: "number",
@@ -42,7 +52,7 @@ KINDS = {
     LABEL: "label (to predict)",
     TARGET: "number to predict",
 }
-COMMA_ERROR = "The command reads no name with a comma. Rename the column in the file."
+REGRESSION_FIELDS = ("methods", "target_epsilon", "delta", "steps")
 BATCHES = 8  # approximate number of batches per epoch
 LARGEST_BATCH = 1024
 Answer = str | WerkzeugResponse | tuple[str, int]
@@ -113,8 +123,6 @@ def state(sha256: str) -> Answer:
         for place, name in enumerate(draft.names)
     ]
     read = [_read(column) for column in stated]
-    if any(column.kind == TARGET for column in stated):
-        return _regression(draft, stated, read)
     valid = [column for column in read if isinstance(column, Column)]
     if len(valid) < len(read):
         faults = [_with_error(a, b) for a, b in zip(stated, read, strict=True)]
@@ -148,7 +156,6 @@ def delete(name: str) -> Answer:
 def train_query(table: OwnTable) -> str:
     """Returns the query of the initial training settings for a table."""
     size = max(1, min(LARGEST_BATCH, table.train_size // BATCHES))
-    delta = min(1e-5, 1 / (10 * table.train_size))
     values = {
         "dataset": table.name,
         "model": "logistic",
@@ -156,9 +163,44 @@ def train_query(table: OwnTable) -> str:
         "steps": 100,
         "learning_rate": 4,
         "max_grad_norm": 0.5,
-        "delta": f"{delta:.0e}",
+        "delta": _delta(table),
     }
     return urlencode(values)
+
+
+@bp.get("/<name>/regression")
+def regression(name: str) -> str:
+    """Shows the settings of a private regression on a table."""
+    table = _table_with_target(name)
+    return _regression(table, {"delta": _delta(table)})
+
+
+@bp.post("/<name>/regression")
+def run_regression(name: str) -> Answer:
+    """Launches a private regression and redirects to the page of the run."""
+    table = _table_with_target(name)
+    texts = {setting: request.form.get(setting, "") for setting in REGRESSION_FIELDS}
+    # Releases with equal seeds have equal noise, which their difference would cancel.
+    seed = {"seed": str(secrets.randbelow(LARGEST_SEED))}
+    config = _read_settings(table, texts | seed).settings
+    if config is None:
+        return _regression(table, texts), 422
+    try:
+        run = run_store().create(
+            config,
+            visitor=known_visitor(),
+            network=request_network(),
+            title=title_of(config.kind, config.model_dump(mode="json")),
+        )
+    except QuotaError as error:
+        return _regression(table, texts, str(error)), 429
+    doorbell().ring(run.id)
+    return redirect(url_for("runs.show", run_id=run.id), 303)
+
+
+def _delta(table: OwnTable) -> str:
+    """Returns the suggested δ, below one over the number of rows."""
+    return f"{min(1e-5, 1 / (10 * table.train_size)):.0e}"
 
 
 def _index(error: str = "") -> str:
@@ -181,52 +223,54 @@ def _index(error: str = "") -> str:
     )
 
 
-def _columns(
-    draft: Draft, stated: list[ColumnInput], error: str = "", command: str = ""
-) -> str:
+def _columns(draft: Draft, stated: list[ColumnInput], error: str = "") -> str:
     return render_template(
         "data/columns.html",
         draft=draft,
         stated=stated,
         kinds=KINDS,
         error=error,
-        command=command,
-        removed=[c.name for c in stated if c.kind not in (NUMBER, TARGET)],
     )
 
 
-def _regression(
-    draft: Draft, stated: list[ColumnInput], read: list[Column | str]
-) -> Answer:
-    """Shows the command of a private regression with the stated bounds."""
-    faults = [
-        _with_error(a, COMMA_ERROR if "," in a.name and a.kind == NUMBER else b)
-        if a.kind in (NUMBER, TARGET)
-        else a
-        for a, b in zip(stated, read, strict=True)
-    ]
-    if any(column.error for column in faults):
-        return _columns(draft, faults), 422
-    pairs = list(zip(stated, read, strict=True))
-    targets = [c for a, c in pairs if a.kind == TARGET and isinstance(c, Column)]
-    features = [c for a, c in pairs if a.kind == NUMBER and isinstance(c, Column)]
-    if len(targets) != 1 or not features:
-        error = (
-            "A regression needs one number to predict and at least one other number, "
-            f"got {len(targets)} and {len(features)}."
-        )
-        return _columns(draft, stated, error), 422
-    return _columns(draft, stated, command=_command(draft, targets[0], features))
+def _regression(table: OwnTable, texts: Mapping[str, str], error: str = "") -> str:
+    """Shows the form of a private regression, with its errors if it was submitted."""
+    read = _read_settings(table, texts)
+    offered = form_fields(RegressionMethodsConfig)
+    return render_template(
+        "data/regression.html",
+        table=table,
+        form=read,
+        fields=[offered[name] for name in REGRESSION_FIELDS],
+        error=error,
+        command=_command(table, tables().titles()[table.name], read.texts),
+        removed=[c.name for c in table.columns if c.kind not in NUMBERS],
+        renamed=[c.name for c in table.features if "," in c.name],
+    )
 
 
-def _command(draft: Draft, target: Column, features: list[Column]) -> str:
-    """Returns the command that predicts a number from other numbers."""
+def _read_settings(
+    table: OwnTable, texts: Mapping[str, str]
+) -> Form[RegressionMethodsConfig]:
+    return read_form(RegressionMethodsConfig, texts, fixed={"dataset": table.name})
+
+
+def _command(table: OwnTable, title: str, texts: Mapping[str, str]) -> str:
+    """Returns the command that predicts the target from the other numbers."""
+    features = [c for c in table.features if c.kind == NUMBER]
     ranges = ",".join(f"{c.name}={c.low:g} to {c.high:g}" for c in features)
-    bound = max(abs(target.low or 0), abs(target.high or 0))
-    words = ["--csv", draft.title or "table.csv", "--target", target.name]
+    bound = max(abs(table.predicted.low or 0), abs(table.predicted.high or 0))
+    words = ["--csv", title or "table.csv", "--target", table.predicted.name]
     words += ["--y-bound", f"{bound:g}", "--bounds", ranges, "--rows", "clip"]
-    words += ["--epsilon", "1", "--delta", "1e-5"]
+    words += ["--epsilon", texts["target_epsilon"], "--delta", texts["delta"]]
     return shlex.join(["python", "-m", "dpsgd_explorer", "regression", *words])
+
+
+def _table_with_target(name: str) -> OwnTable:
+    table = tables().get(name) if current_visitor() else None
+    if table is None or not table.is_regression:
+        abort(404)
+    return table
 
 
 def _draft(sha256: str) -> Draft:
@@ -266,8 +310,7 @@ def _values_of(stated: ColumnInput) -> Mapping[str, object]:
         ConfigError: The bounds are not two numbers, or no value is listed.
     """
     column: dict[str, object] = {"name": stated.name, "kind": stated.kind}
-    if stated.kind in (NUMBER, TARGET):
-        column["kind"] = NUMBER
+    if stated.kind in NUMBERS:
         low, _, high = stated.text.partition(" to ")
         bounds = [number_of(text.strip()) for text in (low, high)]
         if None in bounds:

@@ -39,7 +39,7 @@ from dpsgd_explorer.web.http.data_sets import (
     absent_labels,
     data_to_do,
 )
-from dpsgd_explorer.web.http.own_tables import own_tables
+from dpsgd_explorer.web.http.own_tables import own_tables, tables_with_classes
 from dpsgd_explorer.web.http.services import settings as environment
 from dpsgd_explorer.web.pages.runs import LATEST, rows
 from dpsgd_explorer.web.questions.plan_preview import (
@@ -119,7 +119,7 @@ def _page(latest: list[RunRow], limits: Limits, school_class: Class | None) -> s
     form = read_form(TrainingConfig, settings)
     config, fields = form.settings, form_fields(TrainingConfig)
     plan = plan_of(config) if config else None
-    visitor_tables = own_tables()
+    visitor_tables = tables_with_classes()
     catalogue = catalogue_with(visitor_tables, data_to_do())
     data_sets = catalogue["data_sets"]
     groups = _groups(visitor_tables)

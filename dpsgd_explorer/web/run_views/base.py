@@ -78,12 +78,14 @@ class RunView(ABC):
         more: Further names in its events that belong into a table.
         missing: Text for a missing value in a report.
         titled: Settings that the title contains, or that need no mention.
+        has_receipt: If True, the last event of a finished private run has a receipt.
     """
 
     diagnostics: ClassVar[tuple[str, ...]] = ()
     more: ClassVar[tuple[str, ...]] = ()
     missing: ClassVar[str] = "∞"
     titled: ClassVar[frozenset[str]] = frozenset({"kind"})
+    has_receipt: ClassVar[bool] = False
 
     # Abstract, so that a view without one of these attributes is a type error.
     @property

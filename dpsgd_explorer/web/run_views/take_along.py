@@ -46,15 +46,18 @@ def take_along(run: Run, weights: int, phases: Points) -> TakeAlong:
     """
     spent, claims = privacy_of(run), VIEWS[run.kind].claims
     is_private = spent is not None and spent.epsilon is not None
+    has_receipt = VIEWS[run.kind].has_receipt and run.state == DONE and is_private
     if claims is None:
-        return TakeAlong(weights=weights, is_private=is_private)
+        return TakeAlong(
+            weights=weights, is_private=is_private, has_receipt=has_receipt
+        )
     return TakeAlong(
         claims.statement(run, spent, phases),
         bibtex(claims.sources(run, spent)),
         weights,
         is_private,
         claims.has_card(run),
-        run.state == DONE and is_private,
+        has_receipt,
     )
 
 

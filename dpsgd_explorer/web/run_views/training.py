@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.attack_config import AttackConfig
@@ -204,6 +203,7 @@ class TrainingView(RunView):
         "batch_size",
         "non_finite",
     )
+    has_receipt = True
     columns: tuple[tuple[str, str, str], ...] = (
         ("test_accuracy", "test accuracy", "{:.2%}"),
         ("test_loss", "test loss", "{:.4f}"),
@@ -258,12 +258,7 @@ class TrainingView(RunView):
         status = "" if noisy else NOT_PRIVATE
         if noisy and config.get("filter_epsilon") is not None:
             return PrivacyTerms.of_counter(FILTER, config["delta"])
-        return PrivacyTerms.of(
-            config["accountant"],
-            config["delta"],
-            status=status,
-            sampling=config.get("sampling", POISSON),
-        )
+        return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
 
     def page(self, config: TrainingConfig) -> dict[str, Any]:
         plan = plan_of(config)

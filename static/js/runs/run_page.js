@@ -53,11 +53,7 @@ export class RunPage {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
     this.atEnd?.(log);
     if (log.latest.step === 0 || this.content.hasNoReplay) return;
-    const goToEnd = replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
-    addEventListener("beforeprint", () => {
-      goToEnd();
-      this.panel.paintForPaper();
-    });
+    replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
     if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // the link requests a replay
   }
 
@@ -75,7 +71,7 @@ export class RunPage {
   }
 
   async fetchPage() {
-    const page = await this.refresh(["run-state", "panel"]);
+    const page = await this.refresh(["run-state", "panel", "spent", "take-along"]);
     const isFinal = page && FINAL_STATES.has(JSON.parse(page.getElementById("page-data").textContent).run.state);
     if (isFinal) this.part("stop")?.remove();
     else setTimeout(() => this.fetchPage(), FETCH_MS);

@@ -1,15 +1,12 @@
 """A visitor's own table: brought, stated, trained on, seen by nobody else, deleted."""
 
-import html
 import io
 import json
 import re
-import shlex
 
 import pytest
 from sqlalchemy import select
 
-from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.runs.store.site.tables import own_tables
 from tests.experiments.test_own_table import HEAD, csv_of
 from tests.web.conftest import SMALL, error_of
@@ -214,7 +211,7 @@ def test_two_labels_are_refused_above_the_columns(client):
     changes = {"kind-1": "label"}
     answer = client.post(address, data=STATED | changes)
     [shown] = re.findall(r'role="alert">(.*?)</p>', answer.text)
-    assert "one column must be the label, got 2" in shown
+    assert "one column must be the label or the number to predict, got 2" in shown
 
 
 def test_no_more_than_some_tables_are_kept_and_the_form_that_was_open_says_so(client):
@@ -269,49 +266,3 @@ def test_a_table_has_the_name_of_its_file(client, table):
     assert '<th scope="row">people.csv</th>' in client.get("/data/").text
     address, _ = brought(client, csv_of(rows=40))
     assert "<strong>people.csv</strong>" in client.get(address).text
-
-
-def test_a_number_to_predict_leads_to_a_command_that_runs(
-    client, tmp_path, monkeypatch
-):
-    rows = "\n".join(f"{i % 10},red,{(i % 10) / 5}" for i in range(2_000))
-    address, _ = brought(client, f"rooms,colour,price\n{rows}\n".encode())
-    form = {"kind-0": "number", "text-0": "0 to 10", "kind-1": "category"}
-    form |= {"kind-2": "target", "text-2": "0 to 5"}
-    page = html.unescape(client.post(address, data=form).text)
-    [command] = re.findall(r"<code>python -m dpsgd_explorer (.*?)</code>", page)
-    words = shlex.split(command)
-    assert words[words.index("--y-bound") + 1] == "5"
-    assert words[words.index("--bounds") + 1] == "rooms=0 to 10"
-    assert "Remove the other columns from the file first: colour." in page
-    kept = "\n".join(line.replace(",red", "") for line in rows.splitlines())
-    (tmp_path / "people.csv").write_text(f"rooms,price\n{kept}\n")
-    monkeypatch.chdir(tmp_path)
-    assert main(words) == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"text-2": "many"}, "two numbers"),
-        ({"kind-0": "target"}, "got 2 and 0"),
-        ({"kind-0": "ignored"}, "got 1 and 0"),
-    ],
-)
-def test_a_regression_without_bounds_or_features_has_no_command(client, change, says):
-    address, _ = brought(client, b"rooms,colour,price\n1,red,2\n")
-    form = {"kind-0": "number", "text-0": "0 to 10", "kind-1": "category"}
-    form |= {"kind-2": "target", "text-2": "0 to 5"} | change
-    answer = client.post(address, data=form)
-    assert answer.status_code == 422
-    assert says in answer.text
-    assert "<code>python" not in answer.text
-
-
-def test_the_command_for_a_number_runs_as_printed(client, tmp_path, monkeypatch):
-    page = html.unescape(client.get("/data/").text)
-    [command] = re.findall(r"<code>python -m dpsgd_explorer (.*?)</code>", page)
-    rows = "\n".join(f"{i % 10},{(i % 10) / 5}" for i in range(2_000))
-    (tmp_path / "table.csv").write_text(f"rooms,price\n{rows}\n")
-    monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(command)) == 0

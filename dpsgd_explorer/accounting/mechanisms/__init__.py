@@ -1,1 +1,0 @@
-"""Mechanisms other than DP-SGD, their composition with it, and dp-accounting events."""

@@ -1,0 +1,157 @@
+"""View of runs of kind "regression_methods": lists, page and report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.experiments.own_table import label_of
+from dpsgd_explorer.experiments.regression_methods_config import (
+    ALL,
+    METHOD_NAMES,
+    RegressionMethodsConfig,
+)
+from dpsgd_explorer.experiments.vocabulary import RELATIONS
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.questions.privacy import PrivacyTerms
+from dpsgd_explorer.web.questions.rounding import limit, significant, whole
+from dpsgd_explorer.web.run_views.base import (
+    Points,
+    RunView,
+    Section,
+    Settings,
+    Summary,
+)
+
+DIGITS = 4  # significant digits of errors and coefficients
+NONPRIVATE = "Least squares"
+MEAN = "Always the mean"
+
+
+def results_of(
+    config: RegressionMethodsConfig, read: Callable[[str], Points]
+) -> dict[str, Any]:
+    """Returns the tables of errors and of coefficients, as texts.
+
+    Args:
+        config: The settings.
+        read: Returns the data of all events of a kind, in order.
+    """
+    phases, evaluations = read("phase"), read("evaluation")
+    if not phases:
+        return {"errors": []}
+    phase = phases[0]
+    released = [(METHOD_NAMES[one["method"]], one) for one in evaluations]
+    columns = [one["coefficients"] for _, one in released]
+    columns.append(phase["nonprivate_coefficients"])
+    return {
+        "rows": whole(phase["sample_size"]),
+        "test_rows": whole(phase["test_size"]),
+        "target": config.table_schema.predicted.name,
+        "errors": [
+            (name, limit(one["epsilon_alone"]), _text(one["rmse"]))
+            for name, one in released
+        ],
+        "not_private": [
+            (NONPRIVATE, _text(phase["nonprivate_rmse"])),
+            (MEAN, _text(phase["mean_rmse"])),
+        ],
+        "heads": [name for name, _ in released],
+        "coefficients": _coefficients(columns),
+    }
+
+
+def _sum_alone(config: RegressionMethodsConfig) -> str:
+    """Returns the sum of the ε of the methods, each counted alone."""
+    return round_up(sum(share.epsilon for share in config.budget.shares), 2)
+
+
+def _coefficients(columns: list[dict[str, Any] | None]) -> list[tuple[str, ...]]:
+    """Returns a row per coefficient: its name, then its value by each method."""
+    known = next((column for column in columns if column is not None), None)
+    if known is None:
+        return []
+    intercepts = [None if c is None else c["intercept"] for c in columns]
+    return [
+        ("intercept", *map(_text, intercepts)),
+        *(
+            (name, *(_text(None if c is None else c["slopes"][name]) for c in columns))
+            for name in known["slopes"]
+        ),
+    ]
+
+
+def _text(value: float | None) -> str:
+    """Returns a number with a typographic minus sign; "∞" for a diverged one."""
+    if value is None:
+        return "∞"
+    return significant(value, DIGITS).replace("-", "−")
+
+
+class RegressionMethodsView(RunView):
+    """View of runs of kind "regression_methods"."""
+
+    template = "runs/regression_methods.html"
+    config = RegressionMethodsConfig
+    claims = None
+    has_receipt = True
+    columns = (
+        ("method", "method", "{}"),
+        ("epsilon_alone", "ε of it alone", "{:.4f}"),
+        ("rmse", "typical error (not private)", "{:.4g}"),
+    )
+    more = ("method", "epsilon_alone", "coefficients")
+    titled = frozenset({"kind", "dataset", "target_epsilon", "methods"})
+
+    def title(self, config: Settings) -> str:
+        chosen = config["methods"]
+        methods = "" if chosen == ALL else f", {METHOD_NAMES[chosen]}"
+        epsilon = text_of(config["target_epsilon"])
+        return f"Private regression, {label_of(config)}{methods}, ε = {epsilon}"
+
+    def subject(self, config: Settings) -> str:
+        return f"Private linear regression on {label_of(config)}"
+
+    def result(self, summary: Summary) -> str:
+        """Returns the typical error of the best released method."""
+        error = summary.get("rmse")
+        return "" if error is None else f"error {_text(error)}"
+
+    def terms(self, config: Settings) -> PrivacyTerms:
+        """Returns the terms of its ε; all releases together form one Gaussian."""
+        bounds = RegressionMethodsConfig.parse(config).bounds
+        return PrivacyTerms(
+            delta=config["delta"],
+            neighboring_relation=bounds.neighboring_relation,
+            sampling="none",
+            accountant="gaussian",
+            status="exact",
+        )
+
+    def page(self, config: RegressionMethodsConfig) -> dict[str, Any]:
+        return {
+            "delta": text_of(config.delta),
+            "relation": RELATIONS[config.bounds.neighboring_relation],
+            "truth": ("exact", "exact"),
+            "sum_alone": _sum_alone(config),
+        }
+
+    def page_data(self, _config: RegressionMethodsConfig) -> dict[str, Any]:
+        """Returns {}, since the server draws the tables."""
+        return {}
+
+    def standing(
+        self, config: RegressionMethodsConfig, read: Callable[[str], Points]
+    ) -> dict[str, Any]:
+        """Returns the tables of the methods released so far."""
+        return results_of(config, read)
+
+    def sections(
+        self, _config: RegressionMethodsConfig, _steps: Points, _evaluations: Points
+    ) -> list[Section]:
+        """Returns no chart: the report has the table of the methods."""
+        return []
+
+
+VIEW = RegressionMethodsView()
