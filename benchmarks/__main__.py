@@ -23,7 +23,7 @@ from benchmarks import (
 from benchmarks.accelerator import measure as accelerator
 from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
-from benchmarks.engine import checks, dp_trainer, noise, overhead
+from benchmarks.engine import checks, correlated_steps, dp_trainer, noise, overhead
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
 from benchmarks.site import (
@@ -67,6 +67,10 @@ ALONE: dict[str, tuple[Callable[[], object], str]] = {
     "correlated_noise": (
         correlated_noise.main,
         "Error of sums with correlated noise, at the ε of independent noise.",
+    ),
+    "correlated_steps": (
+        correlated_steps.main,
+        "CPU time of a step with correlated noise, relative to independent noise.",
     ),
     "first_point": (
         first_point.main,

@@ -98,6 +98,7 @@ EXPLAINED: dict[str, str] = {
     "tests/dp/backends/triton/test_steps.py": "all claims on a step",
     "dpsgd_explorer/accounting/exact": "a module for each loss of a step",
     "dpsgd_explorer/accounting/exact/composition.py": "one class, and its limits",
+    "dpsgd_explorer/accounting/mechanisms/odometer.py": "one class, and its questions",
     "dpsgd_explorer/accounting/exact/subsampled_gaussian.py": "one loss, derived",
     "dpsgd_explorer/dp/checks/loss/autograd_nodes.py": (
         "every private name of autograd, and all access to them"

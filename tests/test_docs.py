@@ -246,6 +246,7 @@ HOW_TO = (
     "token-losses",
     "users",
     "each-record-once",
+    "correlated-noise",
     "public-rows",
     "audit-a-run",
     "hugging-face",

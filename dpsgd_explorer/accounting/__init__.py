@@ -37,7 +37,15 @@ from dpsgd_explorer.accounting.group_privacy import (
     group_epsilon,
     group_epsilon_interval,
 )
-from dpsgd_explorer.accounting.odometer import Odometer
+from dpsgd_explorer.accounting.mechanisms.dp_events import from_dp_event, to_dp_event
+from dpsgd_explorer.accounting.mechanisms.noise import (
+    DiscreteGaussianMechanism,
+    EpsilonDelta,
+    LaplaceMechanism,
+    RandomizedResponse,
+)
+from dpsgd_explorer.accounting.mechanisms.odometer import Odometer
+from dpsgd_explorer.accounting.mechanisms.shuffled import shuffled_interval
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import (
@@ -48,6 +56,7 @@ from dpsgd_explorer.accounting.queries import (
     epsilon,
     epsilon_curve,
     epsilon_interval,
+    epsilons,
 )
 from dpsgd_explorer.accounting.random_allocation import (
     random_allocation_delta,
@@ -81,8 +90,11 @@ __all__ = [
     "Accountant",
     "AllocationPhase",
     "Answer",
+    "DiscreteGaussianMechanism",
+    "EpsilonDelta",
     "FilteredRun",
     "Interval",
+    "LaplaceMechanism",
     "LossDistribution",
     "NeighboringRelation",
     "Odometer",
@@ -90,6 +102,7 @@ __all__ = [
     "Phase",
     "Plan",
     "PrivacyLossDistribution",
+    "RandomizedResponse",
     "RdpCurve",
     "RenyiFilter",
     "ToeplitzStrategy",
@@ -104,8 +117,10 @@ __all__ = [
     "epsilon",
     "epsilon_curve",
     "epsilon_interval",
+    "epsilons",
     "fixed_size_epsilon",
     "fixed_size_interval",
+    "from_dp_event",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_noise_multiplier",
@@ -124,8 +139,10 @@ __all__ = [
     "random_allocation_noise_multiplier",
     "round_up",
     "sample_rate",
+    "shuffled_interval",
     "square_root_strategy",
     "steps",
+    "to_dp_event",
     "trade_off",
     "trade_off_intervals",
     "truncated_poisson_epsilon",

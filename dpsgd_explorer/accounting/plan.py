@@ -18,6 +18,7 @@ from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
+from dpsgd_explorer.accounting.correlated.strategies import ToeplitzStrategy
 from dpsgd_explorer.accounting.registry import accountant_for, deciding_name
 from dpsgd_explorer.accounting.sampling_schemes import POISSON, RANDOM_ALLOCATION
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
@@ -71,6 +72,10 @@ class Plan:
             step; None means 1 at all steps.  With random allocation, the noise changes
             only between epochs.
         sampling: "poisson" or "random_allocation".
+        noise_correlation: Strategy of noise that is correlated between steps, with
+            equally many steps; None for independent noise.  σ is then the noise std
+            over the clipping bound and the strategy's ``column_norm``.  Batches are
+            cyclic Poisson samples: see ``cyclic_poisson``.
 
     Raises:
         ConfigError: names the attribute that is outside its domain.
@@ -84,6 +89,7 @@ class Plan:
     accountant: str = "exact"
     noise_schedule: Schedule | None = None
     sampling: str = POISSON
+    noise_correlation: ToeplitzStrategy | None = None
 
     def __post_init__(self) -> None:
         with config_errors():
@@ -101,10 +107,39 @@ class Plan:
                 rule = f"below 1/N = 1/{self.sample_size}"
                 validation.refuse("delta", rule, self.delta)
             validation.one_of("sampling", self.sampling, SAMPLINGS_OF_PLANS)
-            whole_run = [phase_with(self.sample_rate, 1.0, 1, self.slots)]
+            self._check_correlation()
+            whole_run = [phase_with(self.sample_rate, 1.0, 1, self.slots, self.bands)]
             if reason := accountant_for(self.accountant).why_not(whole_run):
                 raise AccountingError(reason, field="accountant")
             _ = self.phases  # raises if scheduled noise is outside its domain
+
+    def _check_correlation(self) -> None:
+        """Checks that the strategy of the noise fits the plan.
+
+        Raises:
+            AccountingError: it does not.
+        """
+        strategy, name = self.noise_correlation, "noise_correlation"
+        if strategy is None:
+            return
+        if not isinstance(strategy, ToeplitzStrategy):
+            validation.refuse(name, "a ToeplitzStrategy or None", strategy)
+        if self.sampling != POISSON:
+            rule = f"None with sampling {self.sampling!r}: groups need Poisson batches"
+            validation.refuse(name, rule, strategy)
+        if self.noise_schedule is not None:
+            validation.refuse(name, "None with a noise_schedule", strategy)
+        if strategy.steps != self.steps:
+            rule = f"a strategy of {self.steps} steps, as the plan has"
+            validation.refuse(name, rule, f"{strategy.steps} steps")
+        most = self.sample_size // self.expected_batch_size
+        if strategy.bands > most:
+            rule = (
+                f"a strategy of at most {most} bands, because each group must have "
+                "a batch's expected number of records. Use fewer bands or smaller "
+                "batches"
+            )
+            validation.refuse(name, rule, f"{strategy.bands} bands")
 
     @classmethod
     def create(
@@ -120,6 +155,7 @@ class Plan:
         accountant: str = "exact",
         noise_schedule: Schedule | None = None,
         sampling: str = POISSON,
+        noise_correlation: ToeplitzStrategy | None = None,
     ) -> Self:
         """Returns the plan, with steps from epochs and noise from a target.
 
@@ -137,6 +173,7 @@ class Plan:
             noise_schedule: Factors of the noise multiplier; a target is met by all
                 steps together.
             sampling: "poisson" or "random_allocation".
+            noise_correlation: Strategy of correlated noise, or None.
 
         Raises:
             ConfigError: names the argument that is outside its domain, missing, or one
@@ -156,8 +193,9 @@ class Plan:
             if target_epsilon is not None:
                 steps = validation.steps(steps, least=1)
                 target = Target.of(target_epsilon, delta, accountant, ADD_OR_REMOVE_ONE)
+                bands = getattr(noise_correlation, "bands", 1)
                 noise_multiplier = noise_within(
-                    target, batch / sample_size, steps, noise_schedule, slots
+                    target, batch / sample_size, steps, noise_schedule, slots, bands
                 )
             return cls(
                 sample_size=sample_size,
@@ -168,20 +206,24 @@ class Plan:
                 accountant=accountant,
                 noise_schedule=noise_schedule,
                 sampling=sampling,
+                noise_correlation=noise_correlation,
             )
 
     @cached_property
     def phases(self) -> list[Phase]:
-        """Phases of the run: consecutive steps with equal noise form one phase."""
+        """Phases of the run: consecutive steps with equal noise form one phase.
+
+        With correlated noise, the steps of the phase are rounds of b steps.
+        """
         setting = (self.sample_rate, self.noise_multiplier)
         if self.noise_schedule is None:
-            return [phase_with(*setting, self.steps, self.slots)]
+            return [phase_with(*setting, self.steps, self.slots, self.bands)]
         factors = _factors(self.noise_schedule, self.steps)
         return scheduled_phases(*setting, factors, self.slots)
 
     def noise_multiplier_at(self, step: int) -> float:
         """Returns the noise multiplier of a planned step, 0, 1, ..."""
-        step = validation.whole("step", step, 0, self.steps - 1)
+        step = validation.whole("step", step, 0, self.steps - 1) // self.bands
         ends = list(accumulate(phase.steps for phase in self.phases))
         return self.phases[bisect_right(ends, step)].noise_multiplier
 
@@ -197,6 +239,11 @@ class Plan:
         """Steps of an epoch of random allocation, ceil(N / batch), else None."""
         sizes = (self.sample_size, self.expected_batch_size)
         return slots_of(*sizes, self.sampling)
+
+    @property
+    def bands(self) -> int:
+        """Bands b of correlated noise; 1 for independent noise."""
+        return 1 if self.noise_correlation is None else self.noise_correlation.bands
 
     @property
     def mean_batch_size(self) -> float:
@@ -234,6 +281,8 @@ class Plan:
             return []
         most = max(counts)
         spent = self.epsilon(most)
+        if min(counts) == most:
+            return [spent] * len(counts)
         values = zip(counts, self._curve(counts), strict=True)
         return [spent if step == most else min(value, spent) for step, value in values]
 
@@ -243,11 +292,12 @@ class Plan:
             counts = validation.all_steps(steps)
             spent = accountant.epsilons(self.phases, counts, self.delta)
             return [float(x) for x in spent]
+        counts = validation.all_steps(steps)
         return queries.epsilon_curve(
-            sample_rate=self.sample_rate,
+            sample_rate=self.sample_rate * self.bands,
             noise_multiplier=self.noise_multiplier,
             delta=self.delta,
-            steps=steps,
+            steps=[-(-count // self.bands) for count in counts],
             accountant=self.accountant,
         )
 
@@ -258,14 +308,15 @@ class Plan:
             return self._steps_of_epochs_within(target, self.slots)
         if self.noise_schedule is not None:
             return bisect_right(range(1, self.steps + 1), target, key=self.epsilon)
-        return calibration.steps(
+        rounds = calibration.steps(
             target_epsilon=target,
-            sample_rate=self.sample_rate,
+            sample_rate=self.sample_rate * self.bands,
             noise_multiplier=self.noise_multiplier,
             delta=self.delta,
             accountant=self.accountant,
-            most=self.steps,
+            most=-(-self.steps // self.bands),
         )
+        return min(self.steps, rounds * self.bands)
 
     def _steps_of_epochs_within(self, target: float, slots: int) -> int:
         """Returns the largest number of steps that a search proves to be within ε."""
@@ -306,12 +357,15 @@ def noise_within(
     steps: int,
     schedule: Schedule | None,
     slots: int | None = None,
+    bands: int = 1,
 ) -> float:
     """Returns the least noise multiplier of the first step that meets the target."""
     if schedule is None:
         if slots is not None:
             return calibration.allocated_noise(target, slots, steps)
-        return calibration.noise_for(target, sample_rate, steps)
+        # Too many bands are refused when the plan is created.
+        rate = min(sample_rate * bands, 1.0)
+        return calibration.noise_for(target, rate, -(-steps // bands))
     factors = _factors(schedule, steps)
     phases = scheduled_phases(sample_rate, 1.0, factors, slots)
     return calibration.scale_for(target, phases)

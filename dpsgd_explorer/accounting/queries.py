@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.intervals import Floats, Interval
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
@@ -82,6 +85,68 @@ def epsilon(
     run = Phase(sample_rate, noise_multiplier, steps)
     delta = validation.delta(delta)
     return float(chosen.epsilons([run], [run.steps], delta, relation)[0])
+
+
+def epsilons(
+    *,
+    sample_rate: npt.ArrayLike,
+    noise_multiplier: npt.ArrayLike,
+    steps: npt.ArrayLike,
+    delta: npt.ArrayLike,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> Floats:
+    """Returns the epsilon of DP-SGD for arrays of settings, each as ``epsilon`` does.
+
+    >>> spent = epsilons(
+    ...     sample_rate=[[0.01], [0.02]],
+    ...     noise_multiplier=[1.0, 1.5, 2.0],
+    ...     steps=1000,
+    ...     delta=1e-5,
+    ... )
+    >>> spent.shape, spent[0].round(2).tolist()
+    ((2, 3), [1.83, 0.92, 0.62])
+
+    Shapes: the arguments are broadcast as in numpy; the result has their shape.
+
+    Args:
+        sample_rate: Poisson inclusion probabilities q per step, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
+        steps: Numbers of steps; 0 gives 0.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+
+    Raises:
+        AccountingError: an argument is outside its domain, or the shapes differ.
+
+    Source: as ``epsilon``.
+    """
+    terms = {
+        "sample_rate": sample_rate,
+        "noise_multiplier": noise_multiplier,
+        "steps": steps,
+        "delta": delta,
+    }
+    for name, values in terms.items():
+        if np.ma.is_masked(values):
+            validation.refuse(name, "numbers, none of them masked", values)
+    try:  # as objects, so that every scalar is checked as it was given
+        arrays = [np.asarray(values, dtype=object) for values in terms.values()]
+        grid = np.broadcast(*arrays)
+    except ValueError:
+        shapes = ", ".join(f"{name} {np.shape(x)}" for name, x in terms.items())
+        rule = "of a shape that broadcasts with the other arguments"
+        validation.refuse("sample_rate", rule, shapes)
+    spent = [
+        epsilon(
+            **dict(zip(terms, setting, strict=True)),
+            accountant=accountant,
+            neighboring_relation=neighboring_relation,
+        )
+        for setting in grid
+    ]
+    return np.array(spent, dtype=np.float64).reshape(grid.shape)
 
 
 def epsilon_curve(

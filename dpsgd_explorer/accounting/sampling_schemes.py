@@ -7,7 +7,7 @@
 | fixed_size | one record replaced | exact and Rényi, in ``fixed_size`` |
 | truncated_poisson | as poisson | the exact accountant, in ``truncated_poisson`` |
 | random_allocation | one record added or removed | the exact accountant |
-| shuffled | | none: rejected |
+| shuffled | | none; ``shuffled_interval`` has wide bounds |
 """
 
 from __future__ import annotations
@@ -35,13 +35,18 @@ SAMPLINGS = (
 )
 #: Largest relative distance of a sample rate from 1 / slots.
 SLOTS_TOLERANCE = 1e-9
+#: Rule for the number of canaries of a run with random allocation.
+NO_CANARIES = (
+    f"must be 0 with sampling={RANDOM_ALLOCATION!r}: the scores of canaries assume "
+    "Poisson sampling"
+)
 SHUFFLED_REASON = (
     "sampling must draw each batch independently, got 'shuffled': no accountant here "
-    "covers batches of shuffled records. Their ε can be far above the ε of Poisson "
-    "sampling with the same noise (Chua et al. 2024); it is at most the ε of one "
-    "Gaussian step per epoch (gaussian_epsilon). Use 'random_allocation', which also "
-    "uses each record once per epoch, or 'poisson'; the chapter on privacy accounting "
-    "explains the reason."
+    "has a tight bound for batches of shuffled records. Their ε can be far above the "
+    "ε of Poisson sampling with the same noise (Chua et al. 2024); it is at most the "
+    "ε of one Gaussian step per epoch. Call shuffled_interval for both bounds. Use "
+    "'random_allocation', which also uses each record once per epoch, or 'poisson'; "
+    "the chapter on privacy accounting explains the reason."
 )
 
 

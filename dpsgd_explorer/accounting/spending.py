@@ -63,6 +63,11 @@ class Spending:
         self.last = self._last(None)
 
     @property
+    def slots(self) -> int | None:
+        """Steps of an epoch of random allocation; None for Poisson sampling."""
+        return self._plan.slots
+
+    @property
     def accountant(self) -> str:
         """Name of the accountant; "filter" for a run with a budget for changes."""
         return FILTER if self._filtered else self._plan.deciding_accountant

@@ -137,6 +137,11 @@ class AccountedEngine:
             PrivacyError: in the same cases as ``get_epsilon``.
         """
         self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
+        if self._state.has_correlated_noise:
+            raise PrivacyError(
+                "group_epsilon must be used without noise_correlation: a person's "
+                "records are in different groups, and no bound for them is proven."
+            )
         spent = group_epsilon_interval(self.phases(), self._delta(delta), records)
         return float(spent)
 
@@ -309,6 +314,8 @@ def _unscored(state: EngineState, canaries: Canaries) -> list[Unscored]:
 def _sampling_note(state: EngineState) -> str:
     if state.samples_itself:
         law = "Poisson" if state.plan.slots is None else "random allocation"
+        if state.plan.noise_correlation is not None:
+            law += f" from {state.plan.bands} groups in turn"
         of_users = "" if state.users is None else ", of users"
         return f"{law}, by the engine's own sampler{state.partition.note}{of_users}"
     if state.poisson_assumed:

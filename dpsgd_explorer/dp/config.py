@@ -20,6 +20,7 @@ from torch import nn
 from torch.amp import GradScaler
 
 from dpsgd_explorer.accounting import NAMES, NeighboringRelation, Plan
+from dpsgd_explorer.accounting.correlated.strategies import ToeplitzStrategy
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.canaries.canaries import checked_count
@@ -406,6 +407,7 @@ class Sizes(NamedTuple):
         accounting_mode: str,
         schedule: Schedule | None,
         sampling: str,
+        correlation: ToeplitzStrategy | None,
     ) -> Plan:
         """Returns the plan of the run.
 
@@ -415,6 +417,7 @@ class Sizes(NamedTuple):
             schedule: Schedule of the noise.  A target epsilon is the epsilon of all
                 steps with their scheduled noise.
             sampling: A key of CHOICES["sampling"].
+            correlation: Strategy of correlated noise, or None.
 
         Raises:
             ConfigError: a size is given together with a plan, is missing, or is outside
@@ -422,8 +425,8 @@ class Sizes(NamedTuple):
         """
         assumed = "poisson" if sampling == "unchecked" else sampling
         if plan is None:
-            return self._created(accounting_mode, schedule, assumed)
-        self._reject_any()
+            return self._created(accounting_mode, schedule, assumed, correlation)
+        self._reject_any(noise_correlation=correlation)
         if plan.sampling != assumed:
             raise ConfigError(
                 "sampling",
@@ -440,8 +443,8 @@ class Sizes(NamedTuple):
             )
         return dataclasses.replace(plan, noise_schedule=schedule)
 
-    def _reject_any(self) -> None:
-        for name, value in self._asdict().items():
+    def _reject_any(self, **others: object) -> None:
+        for name, value in {**self._asdict(), **others}.items():
             if value is not None:
                 raise ConfigError(
                     name,
@@ -450,7 +453,11 @@ class Sizes(NamedTuple):
                 )
 
     def _created(
-        self, accounting_mode: str, schedule: Schedule | None, sampling: str
+        self,
+        accounting_mode: str,
+        schedule: Schedule | None,
+        sampling: str,
+        correlation: ToeplitzStrategy | None,
     ) -> Plan:
         if self.batch_size is None or self.sample_size is None:
             raise ConfigError(
@@ -461,6 +468,12 @@ class Sizes(NamedTuple):
         sample_size = whole("sample_size", self.sample_size, 1, MAX_RECORDS)
         batch_size = whole("batch_size", self.batch_size, 1, MAX_RECORDS)
         epochs = 1 if self.open_ended else self.epochs
+        if self.open_ended and correlation is not None:
+            raise ConfigError(
+                "noise_correlation",
+                "noise_correlation needs a run whose length is given. Pass steps, the "
+                "steps of the strategy.",
+            )
         one_of("accounting_mode", accounting_mode, NAMES)
         if batch_size > sample_size:
             raise ConfigError(
@@ -479,6 +492,7 @@ class Sizes(NamedTuple):
             accountant=accounting_mode,
             noise_schedule=schedule,
             sampling=sampling,
+            noise_correlation=correlation,
         )
 
     def _delta(self, sample_size: int) -> float:
@@ -540,6 +554,7 @@ class Config:
         loss_reduction: str = "mean",
         augmentation_multiplicity: int = 1,
         users: Users | None = None,
+        noise_correlation: ToeplitzStrategy | None = None,
     ) -> Config:
         """Returns the arguments, checked against each other.
 
@@ -555,6 +570,7 @@ class Config:
             loss_reduction: A key of LOSS_REDUCTIONS.
             augmentation_multiplicity: Views per sample.
             users: The owner of each record; None if the samples are records.
+            noise_correlation: Strategy of correlated noise, or None.
 
         Raises:
             ConfigError: naming the argument at fault.
@@ -583,8 +599,11 @@ class Config:
         ranks = given if isinstance(given, Ranks) else Ranks.of(given)
         if ranks is ALONE:
             warn_without_group()
-        plan = sizes.plan(plan, accounting_mode, noise.schedule, sampling)
+        schedule = noise.schedule
+        plan = sizes.plan(plan, accounting_mode, schedule, sampling, noise_correlation)
         options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
+        if plan.noise_correlation is not None:
+            _check_correlated(options, audit, users, ranks)
         if sizes.open_ended:
             _reject_schedules(options)
         config = cls(
@@ -726,6 +745,26 @@ def _check_users(options: Options, execution: Execution, users: Users) -> None:
         if given != value:
             raise ConfigError(
                 name, f"{name} must be {value!r} with user_ids, got {given!r}."
+            )
+
+
+def _check_correlated(
+    options: Options, audit: Audit, users: Users | None, ranks: Ranks
+) -> None:
+    """Raises ConfigError if an option does not work with correlated noise."""
+    refused = {
+        "sampling": (options.sampling != "poisson", "the groups of its own loader"),
+        "clipping_schedule": (options.clipping_schedule is not None, "one bound"),
+        "user_ids": (users is not None, "groups of records"),
+        "audit": (audit.canaries > 0, "scores whose noise is correlated too"),
+        "group": (not ranks.is_alone, "one process, which holds the past noise"),
+    }
+    for name, (is_set, needed) in refused.items():
+        if is_set:
+            raise ConfigError(
+                name,
+                f"{name} must be left out with noise_correlation, which needs "
+                f"{needed}.",
             )
 
 

@@ -26,6 +26,7 @@ from torch.utils.data import default_collate
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.auditing.audit import DEFAULT_CONFIDENCE, AuditResult
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
+from dpsgd_explorer.accounting.correlated.strategies import ToeplitzStrategy
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import choices
@@ -156,6 +157,9 @@ class PrivacyEngine(AccountedEngine):
             ``physical_batch_size`` counts records.
         records_per_user: Largest number of records of a user in a batch, drawn again
             for each batch; None for all.  Needs ``user_ids``.
+        noise_correlation: Strategy of noise that is correlated between steps, such as
+            ``accounting.banded_strategy(steps, bands=8)``; None for independent noise.
+            Batches then come from b groups of records in turn.
 
     Attributes:
         module: The model.
@@ -229,6 +233,7 @@ class PrivacyEngine(AccountedEngine):
         assume_per_sample_loss: bool = False,
         user_ids: UserIds | None = None,
         records_per_user: int | None = None,
+        noise_correlation: ToeplitzStrategy | None = None,
     ) -> None:
         check_module(module)
         check_after(after, PrivacyEngine)
@@ -265,6 +270,7 @@ class PrivacyEngine(AccountedEngine):
             loss_reduction=loss_reduction,
             augmentation_multiplicity=augmentation_multiplicity,
             users=_users(user_ids, records_per_user),
+            noise_correlation=noise_correlation,
         )
         inner = unwrapped(module, config.ranks)
         check_parameter_lists(inner, named_params, origin_params)
@@ -332,6 +338,8 @@ class PrivacyEngine(AccountedEngine):
 
         Each record is in each batch with probability ``batch_size / sample_size``; with
         ``user_ids``, each user is.
+        With ``noise_correlation``, each record draws one of b groups, and batch t
+        contains each record of group t mod b with b times the probability.
         Each iteration is an epoch, and ``len(loader)`` is the number of its batches:
         iteration e ends after ceil(e N / batch_size) batches, counted from the start of
         the run.  If you leave an iteration early, or save the run in its middle, the
@@ -573,6 +581,7 @@ class PrivacyEngine(AccountedEngine):
         The state contains neither the model nor the optimizer; ``Run.state_dict``
         contains all three.  With seeded noise the resumed run is equal bit by bit.  The
         key of secure noise is not saved: noise and batches after the resume are new.
+        The past noise of ``noise_correlation`` is saved with seeded noise only.
 
         Raises:
             PrivacyError: a batch is between its draw and its step.
@@ -595,7 +604,8 @@ class PrivacyEngine(AccountedEngine):
                 counted, and the run becomes shorter by ``lost_steps``.  Steps of this
                 engine itself are counted without it.  With random allocation, count
                 every epoch that a process began after the state as a whole one; the
-                rest of an epoch that the state is inside of is counted without it.
+                rest of an epoch that the state is inside of is counted without it.  The
+                same holds for the rounds of b steps of ``noise_correlation``.
 
         Raises:
             ConfigError: the state belongs to a run with other settings.
@@ -801,6 +811,7 @@ class Run:
         planned = self.loader.batch_sampler.steps
         of = "" if planned is None else f" of {planned:,}"
         law = "Poisson batches" if plan.slots is None else "random allocation"
+        law += ", correlated noise" * (plan.noise_correlation is not None)
         return (
             f"Run({spent} at δ = {plan.delta:.2g}, {plan.accountant}; "
             f"{engine.steps_done:,}{of} steps; {engine.options.noise} noise; "
@@ -834,6 +845,7 @@ def make_private(
     user_ids: UserIds | None = None,
     records_per_user: int | None = None,
     sampling: choices.LoaderSampling = "poisson",
+    noise_correlation: ToeplitzStrategy | None = None,
 ) -> Run:
     """Makes the steps of an optimizer differentially private and returns the run.
 
@@ -887,6 +899,8 @@ def make_private(
         sampling: "poisson": each record is in each batch with probability B / N.
             "random_allocation": in each epoch of t = ceil(N / B) batches, each record
             is in one batch, which it draws afresh; the sum is divided by N/t.
+        noise_correlation: Strategy of noise that is correlated between steps, such as
+            ``accounting.banded_strategy(steps, bands=8)``; None for independent noise.
 
     Returns:
         The run, attached to the optimizer.
@@ -937,6 +951,7 @@ def make_private(
         augmentation_multiplicity=augmentation_multiplicity,
         users=users,
         sampling=sampling,
+        noise_correlation=noise_correlation,
     )
     engine = PrivacyEngine._of(
         model,

@@ -26,8 +26,10 @@ from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients, noisy_release
 from dpsgd_explorer.dp.ledger.weights import WeightsWatch
 from dpsgd_explorer.dp.noise.base import NoisePlan, NoiseSource
+from dpsgd_explorer.dp.noise.correlated import CorrelatedNoise
 from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.sampling.allocation import RandomAllocationSampler
+from dpsgd_explorer.dp.sampling.cyclic import CyclicPoissonSampler
 from dpsgd_explorer.dp.sampling.loader import OnDraw
 from dpsgd_explorer.dp.sampling.partition import Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import Generator, PoissonSampler, Sampler
@@ -143,6 +145,12 @@ class EngineState:
             self.ledger, self.plan, self.noise_plan, sampled=self.samples_itself
         )
 
+    @property
+    def has_correlated_noise(self) -> bool:
+        """True if noise is correlated between steps, here or in an earlier engine."""
+        earlier = self.earlier is not None and self.earlier.has_correlated_noise
+        return earlier or self.plan.noise_correlation is not None
+
     def writers(self) -> set[str]:
         """Returns the names of the ledgers whose steps ``phases`` counts."""
         earlier = set() if self.earlier is None else self.earlier.writers()
@@ -167,7 +175,7 @@ class EngineState:
     @property
     def noise_plan(self) -> NoisePlan:
         """Noise, clipping bound and divisor of each step."""
-        plan, bound = self.plan, self.bound
+        plan, bound, strategy = self.plan, self.bound, self.plan.noise_correlation
         is_mean = self.options.loss_reduction == "mean"
         schedule = plan.noise_schedule
         return NoisePlan(
@@ -177,6 +185,7 @@ class EngineState:
             noise_factor=None if schedule is None else schedule.over(plan.steps),
             bound_factor=None if bound.is_constant else bound.factor,
             count_noise=bound.count_noise,
+            column_norm=1.0 if strategy is None else strategy.column_norm,
         )
 
     def sensitivity(self, relation: str) -> float:
@@ -198,6 +207,13 @@ class EngineState:
                 "max_grad_norm",
                 "max_grad_norm must not be chosen with clipping_schedule, which adapts "
                 "it to the gradients. Leave clipping_schedule out.",
+            )
+        if self.plan.noise_correlation is not None:
+            raise ConfigError(
+                "max_grad_norm",
+                "max_grad_norm must not be changed with noise_correlation, because "
+                "later noise cancels noise of the first bound. Create another engine "
+                "with after=.",
             )
         factor = max_grad_norm / self.options.sensitivity
         self.bound.choose(self.ledger.steps, factor)
@@ -225,12 +241,18 @@ class EngineState:
         size = total.size
         if not self.ranks.is_alone:
             size = self._begin_step_of_ranks(total, step, batch_code)
+        if isinstance(self.noise, CorrelatedNoise) and noise_plan.is_private:
+            self.noise.begin_step(step)
         gradients, done = noisy_release(
             total, self.noise, noise_plan, self.sampler.sample_rate, step
         )
         if self.canaries is not None:
             self.canaries.release(noise_plan, step)
-        diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
+        growth = 1.0
+        if isinstance(self.noise, CorrelatedNoise):
+            growth = self.noise.growth * noise_plan.column_norm
+        deviation = done.noise_multiplier * done.max_grad_norm * growth
+        diagnostics = diagnose(total, deviation)
         if isinstance(self.bound, AdaptiveBound):
             count_noise = self.bound.observe(
                 diagnostics.norms,
@@ -340,12 +362,15 @@ class EngineState:
         _check_world_size(state, self.ranks.size, is_seeded=self.seed is not None)
         per_draw = self.sampler.batches_per_draw
         if lost_steps % per_draw and not self.noise.repeatable:
+            law, unit = "random allocation", "an epoch"
+            if self.sampler.is_cyclic:
+                law, unit = "correlated noise", "a round"
             raise ConfigError(
                 "lost_steps",
-                f"lost_steps must be a multiple of {per_draw}, the steps of an epoch, "
-                f"got {lost_steps}: with random allocation, an epoch that a process "
+                f"lost_steps must be a multiple of {per_draw}, the steps of "
+                f"{unit}, got {lost_steps}: with {law}, {unit} that a process "
                 "began after the state was saved counts as a whole one. The rest of "
-                "the state's own epoch is counted without it.",
+                f"the state's own {unit.split()[-1]} is counted without it.",
             )
         ledger = Ledger.from_data(state["ledger"], self.ledger.writer)
         released_by = self.ledger.released_by
@@ -395,10 +420,12 @@ class EngineState:
 
 
 def _plan_data(plan: Plan) -> dict[str, Any]:
-    """Returns the plan as JSON values; states without "sampling" used Poisson."""
+    """Returns the plan as JSON values; values that older states lack are left out."""
     data = dataclasses.asdict(plan)
     if plan.sampling == POISSON:
         del data["sampling"]
+    if plan.noise_correlation is None:
+        del data["noise_correlation"]
     return data
 
 
@@ -423,6 +450,8 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
     noise, generator, seed = generators(
         options.noise, config.seed, ranks, samples_alone=config.spread is Local
     )
+    if plan.noise_correlation is not None:
+        noise = CorrelatedNoise(noise, plan.noise_correlation)
     return EngineState(
         plan=plan,
         options=options,
@@ -444,7 +473,11 @@ def _sampler(config: Config, generator: Generator) -> Sampler:
     plan, users, open_ended = config.plan, config.users, config.open_ended
     if users is not None:
         return UserSampler(plan, generator, users, open_ended=open_ended)
-    kind = PoissonSampler if plan.slots is None else RandomAllocationSampler
+    kind: type[Sampler] = PoissonSampler
+    if plan.slots is not None:
+        kind = RandomAllocationSampler
+    if plan.noise_correlation is not None:
+        kind = CyclicPoissonSampler
     return kind(plan, generator, open_ended=open_ended)
 
 

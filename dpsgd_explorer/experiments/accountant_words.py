@@ -14,6 +14,9 @@ from dpsgd_explorer.accounting.sampling_schemes import (
     TRUNCATED_POISSON,
 )
 
+#: Sampling of several runs that differ in it.
+MIXED = "mixed"
+
 LABELS = {
     "exact": "Exact",
     "rdp": "Rényi (RDP)",
@@ -68,6 +71,12 @@ ACCURACY = {
 RELATIONS: dict[str, str] = {
     ADD_OR_REMOVE_ONE: "adding or removing one record",
     REPLACE_ONE: "replacing one record",
+}
+#: Sampling of a training run, among the terms of its ε.
+SAMPLING_WORDS = {
+    POISSON: "Poisson sampling",
+    RANDOM_ALLOCATION: "random allocation",
+    MIXED: "Poisson sampling or random allocation",
 }
 SAMPLED = {
     POISSON: "Poisson sampling at rate {:.6g}",

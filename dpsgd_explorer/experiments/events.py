@@ -5,6 +5,8 @@
     ``max_grad_norm``, ``expected_batch_size``, ``steps`` (planned), ``sample_size``,
     ``delta``, ``accountant``, ``status`` (of the ε of the whole run: "exact", "bound",
     "approximation" or "not private"), ``private``, ``norm_edges`` (null if not private)
+    with random allocation also ``slots``, the steps of an epoch; a ``step`` between two
+    evaluations then has the ε of a later step, which bounds its own
     in older logs that measured norm methods also ``norm_methods``
     after a mid-run change also ``changes`` ({name: value}) and ``chosen`` ("while
     looking": ε holds only if the choice used private outputs alone)

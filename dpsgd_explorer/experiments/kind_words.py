@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpsgd_explorer.accounting import Phase, round_up
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.accounting.sampling_schemes import FULL_BATCH
 from dpsgd_explorer.experiments import (
@@ -115,10 +116,11 @@ def training_terms(config: TrainingConfig, steps: int) -> str:
     plan = config.plan
     if not plan.is_private:
         return "no noise was added: not private"
-    run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
+    run = phase_with(plan.sample_rate, plan.noise_multiplier, steps, plan.slots)
     status = epsilon_interval([run], plan.delta, plan.accountant).status
     claimed = claim(plan.deciding_accountant, status)
-    return f"{terms_of(plan.sample_rate, plan.delta)}; {claimed}"
+    terms = terms_of(plan.sample_rate, plan.delta, sampling=plan.sampling)
+    return f"{terms}; {claimed}"
 
 
 def regression_terms(config: RegressionConfig, _steps: int) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self, TypeVar
 
 from dpsgd_explorer.accounting import Plan, RenyiFilter
+from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.accounting.spending import Spending
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.events import Changes
@@ -35,6 +36,7 @@ ALLOWED_WITH_FILTER: dict[str, tuple[Any, ...]] = {
     "noise_schedule": (CONSTANT,),
     "clipping_schedule": (CONSTANT,),
     "accountant": ("exact", "all"),
+    "sampling": (POISSON,),
     "stop_at_epsilon": (None,),
 }
 

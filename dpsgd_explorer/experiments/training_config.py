@@ -12,7 +12,12 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from dpsgd_explorer.accounting import FilteredRun, Plan
-from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.accounting.plan import slots_of, steps_of
+from dpsgd_explorer.accounting.sampling_schemes import (
+    NO_CANARIES,
+    POISSON,
+    RANDOM_ALLOCATION,
+)
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.accounting.spending import Spending
 from dpsgd_explorer.errors import ConfigError
@@ -106,6 +111,7 @@ class TrainingConfig(RunConfig):
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
     engine: str = setting("engine", "hooks", group="Privacy")
     accountant: str = setting("accountant", "exact", group="Privacy")
+    sampling: str = setting("sampling", POISSON, group="Privacy")
     audit: int = setting("audit", 2000, group="Privacy", slider=False)
     expected_batch_size: int = setting(
         "expected_batch_size", 4096, group="Optimisation"
@@ -146,6 +152,8 @@ class TrainingConfig(RunConfig):
             filled.setdefault("target_epsilon", DEFAULT_EPSILON)
             if filled["target_epsilon"] is None:
                 filled["target_epsilon"] = DEFAULT_EPSILON
+        if filled.get("sampling") == RANDOM_ALLOCATION:
+            filled.setdefault("audit", 0)
         return filled
 
     @model_validator(mode="after")
@@ -178,6 +186,7 @@ class TrainingConfig(RunConfig):
         self._check_layers()
         self._check_held()
         self._check_adaptive()
+        self._check_sampling()
         mid_run.check_filter(self)
         return self
 
@@ -261,6 +270,23 @@ class TrainingConfig(RunConfig):
                 "clipping_schedule 'adaptive' follows one norm for each record and "
                 "takes clipping_fn 'Abadi' and clipping_style 'all-layer', got "
                 f"{style[0]!r} and {style[1]!r}.",
+            )
+
+    def _check_sampling(self) -> None:
+        """Reject settings of a private run that random allocation does not have."""
+        if self.sampling == POISSON or not self.private:
+            return
+        if self.audit and self.noise_multiplier != 0:
+            raise ConfigError(
+                "audit",
+                f"audit, the number of canaries, {NO_CANARIES}.",
+            )
+        if self.noise_schedule != CONSTANT:
+            raise ConfigError(
+                "noise_schedule",
+                f"noise_schedule must be {CONSTANT!r} with sampling={self.sampling!r}, "
+                "whose noise may change only between epochs, got "
+                f"{self.noise_schedule!r}.",
             )
 
     @property
@@ -350,6 +376,7 @@ class TrainingConfig(RunConfig):
             "target_epsilon": self.target_epsilon if self.private else None,
             "delta": self.delta,
             "accountant": self.accountant,
+            "sampling": self.sampling,
             "noise_schedule": staged(
                 self.noise_schedule, self.noise_end, self.planned_steps
             )
@@ -382,7 +409,9 @@ class TrainingConfig(RunConfig):
         if self.steps is not None:
             return self.steps
         assert self.epochs is not None, "one of the two is set"
-        return steps_of(self.epochs, self.sample_size, self.expected_batch_size)
+        sizes = (self.sample_size, self.expected_batch_size)
+        slots = slots_of(*sizes, self.sampling)
+        return steps_of(self.epochs, *(sizes if slots is None else (slots, 1)))
 
     def check_reachable(self) -> None:
         """Raise ConfigError if no noise reaches the target or no accountant applies."""

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
+from dpsgd_explorer.accounting.sampling_schemes import POISSON, RANDOM_ALLOCATION
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.architecture import (
     BIASES,
@@ -37,6 +38,10 @@ TRAINED_PARAMETERS = {
 RELATIONS = {
     "add_or_remove_one": "one record added or removed",
     "replace_one": "one record replaced",
+}
+SAMPLINGS = {
+    POISSON: "Poisson",
+    RANDOM_ALLOCATION: "Random allocation (each record once per epoch)",
 }
 REGRESSION_METHODS = {
     "all": "AdaSSP, SSP and NoisyGD, which share ε",
@@ -207,6 +212,13 @@ SETTINGS: dict[str, Setting] = {
         label="Accountant",
         help="Method that computes ε.",
         choices=LABELS | {ALL: "All; the exact one decides"},
+    ),
+    "sampling": Setting(
+        label="Sampling",
+        help="Poisson: each record joins each step with probability q. Random "
+        "allocation: an epoch has N / batch size steps, rounded up, and each record "
+        "joins one of them at random; it needs the exact accountant and no canaries.",
+        choices=SAMPLINGS,
     ),
     "neighboring_relation": Setting(
         label="Neighbours",

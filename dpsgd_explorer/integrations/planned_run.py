@@ -31,13 +31,13 @@ def reject_arguments(rejected: Mapping[str, tuple[bool, str]]) -> None:
 
 
 def reject_sampling(privacy: Mapping[str, Any]) -> None:
-    """Rejects a sampling that is not the trainer's.
+    """Rejects a sampling that is not the trainer's, and correlated noise.
 
     Args:
         privacy: Arguments of the engine.
 
     Raises:
-        ConfigError: the sampling is "random_allocation".
+        ConfigError: the sampling is "random_allocation", or noise is correlated.
     """
     reason = (
         "a trainer's batches are Poisson samples; use dp.make_private(..., "
@@ -45,6 +45,13 @@ def reject_sampling(privacy: Mapping[str, Any]) -> None:
     )
     is_set = privacy.get("sampling") == "random_allocation"
     reject_arguments({"sampling": (is_set, reason)})
+    name = "noise_correlation"
+    strategies = privacy.get(name), getattr(privacy.get("plan"), name, None)
+    reason = (
+        "a trainer may leave out batches, and correlated noise needs all of them in "
+        "order; use dp.make_private(..., noise_correlation=...) in a training loop"
+    )
+    reject_arguments({name: (any(strategies), reason)})
 
 
 class EpochBatches:

@@ -302,11 +302,7 @@ class TrainingExperiment(Experiment):
         return "filter_epsilon" if self.config.is_filtered else "stop_at_epsilon"
 
     def _epsilon(self) -> float | None:
-        scheduled = self._schedule.epsilons
-        if self._step in scheduled:
-            spent = scheduled[self._step]
-        else:  # the visitor asked for the microscope at this step
-            spent = self._spending.epsilons([self._step])[self._step]
+        spent = self._schedule.epsilon(self._step, self._spending)
         return self.config.guaranteed(spent) if self._ended else spent
 
     def _phase(self) -> Event:
@@ -329,6 +325,8 @@ class TrainingExperiment(Experiment):
             "private": config.private,
             "norm_edges": self._train_step.norm_edges,
         }
+        if plan.slots is not None:
+            data["slots"] = plan.slots
         if self.config.filtered_run is not None:
             data |= {
                 "filter": asdict(self.config.filtered_run),

@@ -27,7 +27,8 @@ class Schedule:
         reported: Steps with a ``step`` event.
         evaluated: Steps with an ``evaluation`` event.
         epsilons: {step: ε} at the start and after each of these steps; None without a
-            guarantee.
+            guarantee.  With random allocation: at the start, after whole epochs and
+            after the last step.
         noise_changes: Steps after which the noise changes.
     """
 
@@ -65,7 +66,11 @@ class Schedule:
         reported = {step for step in reported if step > begin}
         evaluated = {step for step in config.evaluation_steps if begin < step < last}
         evaluated.add(last)
-        steps = sorted({begin} | reported | evaluated)
+        counted = {begin} | reported | evaluated
+        if slots := config.plan.slots:
+            whole_epochs = {step for step in counted if step % slots == 0}
+            counted = {begin, last} | whole_epochs
+        steps = sorted(counted)
         return cls(
             last,
             frozenset(reported),
@@ -73,3 +78,24 @@ class Schedule:
             spending.epsilons(steps),
             noise_changes,
         )
+
+    def epsilon(self, step: int, spending: Spending) -> float | None:
+        """Returns ε after a step; None without a guarantee.
+
+        With random allocation, an exact value takes about a second, so it is computed
+        after the evaluations only.  The ε of a later step bounds that of other steps.
+
+        Args:
+            step: Number of steps, at most ``last``.
+            spending: ε of the run with these settings.
+        """
+        if spending.slots is None:
+            if step in self.epsilons:
+                return self.epsilons[step]
+            return spending.epsilons([step])[step]  # the microscope, at this step
+        counted = self.epsilons[min(x for x in self.epsilons if x >= step)]
+        if not step or counted is None:
+            return counted
+        evaluated = min(x for x in self.evaluated if x >= step)
+        exact = spending.epsilons([evaluated])[evaluated]
+        return counted if exact is None else min(counted, exact)

@@ -9,7 +9,7 @@ from dpsgd_explorer.dp import per_sample_mean
 from dpsgd_explorer.training.datasets.sentences import IGNORED
 
 
-def batch_loss(scores: Tensor, targets: Tensor, divisor: int) -> tuple[Tensor, float]:
+def batch_loss(scores: Tensor, targets: Tensor, divisor: float) -> tuple[Tensor, float]:
     """Returns the loss of a step, and the sum of the records' losses.
 
     Args:

@@ -86,6 +86,9 @@ class Microscope:
                 ``gradients``.
         """
         config, plan = self._config, self._config.plan
+        batch_size: float = config.expected_batch_size
+        if plan.slots is not None:
+            batch_size = plan.mean_batch_size
         bound = config.max_grad_norm if config.private else math.inf
         norms = gradients.norm(dim=1) if norms is None else norms.double()
         norms = norms[norms.isfinite()].sort(descending=True).values
@@ -103,16 +106,14 @@ class Microscope:
             "records": len(norms),
             "shown": len(gradients),
             "parameters": gradients.shape[1],
-            "expected_batch_size": config.expected_batch_size,
+            "expected_batch_size": batch_size,
             "max_grad_norm": config.max_grad_norm if config.private else None,
             "cut": int((norms > bound).sum()),
             "lengths": _numbers(_thinned(norms)),
             "points": [_numbers(row) for row in gradients @ plane.T],
             "factors": _numbers(factors),
             "arrows": {name: _numbers(plane @ v) for name, v in arrows.items()},
-            "noise_length": _number(
-                std * math.sqrt(gradients.shape[1]) / config.expected_batch_size
-            ),
+            "noise_length": _number(std * math.sqrt(gradients.shape[1]) / batch_size),
             "noisy_length": (
                 None if self._noisy is None else _number(float(self._noisy.norm()))
             ),

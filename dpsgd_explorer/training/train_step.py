@@ -1,4 +1,4 @@
-"""One training step on one Poisson batch, with DP-SGD or with plain SGD."""
+"""One training step on one random batch, with DP-SGD or with plain SGD."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
-from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.dp.sampling.allocation import RandomAllocationSampler
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler, Sampler
 from dpsgd_explorer.errors import PrivacyViolationError, PrivacyWarning
 from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -94,7 +95,7 @@ class TrainStep(ABC):
         """Takes the next steps by another plan, which covers only the next steps."""
 
     @abstractmethod
-    def divisor(self, size: int) -> int:
+    def divisor(self, size: int) -> float:
         """Returns the divisor of the summed loss of a batch of the given size."""
 
     @abstractmethod
@@ -166,13 +167,18 @@ class PrivateTrainStep(TrainStep):
             engine=cast(choices.Engine, config.engine),
             noise="seeded",
             seed=seed,
+            sampling=cast(choices.Sampling, plan.sampling),
             after=self._earlier[-1] if self._earlier else None,
             audit=config.audit if plan.is_private else 0,
             group=self._ranks,
         )
         self._engine.attach(self._optimizer)
         all_records = torch.arange(config.sample_size)
-        loader = self._engine.poisson_loader((all_records,))
+        loader = (
+            self._engine.poisson_loader((all_records,))
+            if plan.slots is None
+            else self._engine.random_allocation_loader((all_records,))
+        )
         self.batches = (indices for (indices,) in loader.all_epochs())
 
     def start_plan(self, config: TrainingConfig, plan: Plan) -> None:
@@ -272,8 +278,8 @@ class PlainTrainStep(TrainStep):
         self._draw(config, config.plan, config.seed)
 
     def _draw(self, config: TrainingConfig, plan: Plan, seed: int) -> None:
-        self._expected = config.expected_batch_size
-        self._sampler = PoissonSampler(plan, seeded_generator(seed, "sampling"))
+        self._expected = plan.mean_batch_size
+        self._sampler = sampler_of(plan, seed)
         self.batches = self._sampler.all_epochs()
 
     def start_plan(self, config: TrainingConfig, plan: Plan) -> None:
@@ -281,7 +287,7 @@ class PlainTrainStep(TrainStep):
         self._plans += 1
         self._draw(config, plan, seed_of_plan(config.seed, self._plans))
 
-    def divisor(self, size: int) -> int:
+    def divisor(self, size: int) -> float:
         """Returns the expected batch size, the divisor of private runs too."""
         return self._expected
 
@@ -311,6 +317,12 @@ def train_step_of(
     if not config.private:
         return PlainTrainStep(config, model, optimizer, ranks)
     return PrivateTrainStep(config, model, optimizer, ranks)
+
+
+def sampler_of(plan: Plan, seed: int) -> Sampler:
+    """Returns the sampler of a plan's batches."""
+    sampler = PoissonSampler if plan.slots is None else RandomAllocationSampler
+    return sampler(plan, seeded_generator(seed, "sampling"))
 
 
 def seed_of_plan(seed: int, number: int) -> int:

@@ -9,6 +9,7 @@ from flask.json.provider import DefaultJSONProvider
 from jinja2 import StrictUndefined
 
 from dpsgd_explorer import __version__
+from dpsgd_explorer.experiments.accountant_words import SAMPLING_WORDS
 from dpsgd_explorer.runs.classes.classes import Classes
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.feed import Hub
@@ -134,6 +135,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         catalogue.script if catalogue else None,
     )
     app.jinja_env.globals |= {
+        "sampling_words": SAMPLING_WORDS,
         "site": site,
         "language": settings.language,
         "public_url": settings.public_url,

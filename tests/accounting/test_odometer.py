@@ -8,6 +8,7 @@ import pytest
 from dpsgd_explorer.accounting import (
     Odometer,
     Phase,
+    Plan,
     epsilon,
     gaussian_delta,
     gaussian_epsilon,
@@ -219,3 +220,24 @@ def test_a_checkpoint_that_is_none_is_refused(text):
     with pytest.raises(AccountingError) as caught:
         Odometer.from_json(text)
     assert caught.value.field in ("version", "odometer", "mechanism")
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "random_allocation"])
+def test_the_odometer_of_a_plan_is_its_run(sampling):
+    plan = Plan.create(
+        sample_size=1000,
+        expected_batch_size=100,
+        epochs=2,
+        noise_multiplier=2.0,
+        delta=DELTA,
+        sampling=sampling,
+    )
+    run = Odometer.of(plan)
+    assert run.phases == plan.phases
+    if sampling == "random_allocation":
+        assert run.entries[0].mechanism == sampling
+        return
+    assert run.epsilon(DELTA) == plan.epsilon()
+    found = run.delta_interval(plan.epsilon())
+    assert found.lower <= DELTA * (1 + 1e-6)
+    assert found.value == run.delta(plan.epsilon()) == pytest.approx(DELTA, rel=1e-3)

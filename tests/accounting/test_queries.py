@@ -9,6 +9,7 @@ from dpsgd_explorer.accounting import (
     delta,
     epsilon,
     epsilon_curve,
+    epsilons,
     noise_multiplier,
     steps,
 )
@@ -200,3 +201,39 @@ def test_numbers_of_numpy_are_numbers():
         )
         == plain
     )
+
+
+def test_arrays_of_settings_are_broadcast_and_each_is_one_call():
+    rates, noise = np.array([[0.01], [0.2]], dtype=np.float32), [0.8, 1.5, 1.0]
+    found = epsilons(sample_rate=rates, noise_multiplier=noise, steps=30, delta=1e-5)
+    assert found.shape == (2, 3)
+    for i, j in np.ndindex(2, 3):
+        assert found[i, j] == epsilon(
+            sample_rate=rates[i, 0], noise_multiplier=noise[j], steps=30, delta=1e-5
+        )
+    alone = epsilons(sample_rate=0.01, noise_multiplier=0.0, steps=3, delta=1e-5)
+    assert (alone.shape, alone) == ((), math.inf)
+    by_steps = epsilons(
+        sample_rate=1.0, noise_multiplier=2.0, steps=[0, 4], delta=[1e-5, 1e-3]
+    )
+    assert by_steps[0] == 0 < by_steps[1]
+    none = epsilons(sample_rate=[], noise_multiplier=2.0, steps=3, delta=1e-5)
+    assert none.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"sample_rate": [0.1, 0.0]}, "sample_rate"),
+        ({"noise_multiplier": [1.0, True]}, "noise_multiplier"),
+        ({"steps": [1.5]}, "steps"),
+        ({"delta": ["1e-5"]}, "delta"),
+        ({"delta": np.ma.array([1e-5, 1e-6], mask=[True, False])}, "delta"),
+        ({"sample_rate": [0.1, 0.2], "delta": [0.1, 0.2, 0.3]}, "sample_rate"),
+    ],
+)
+def test_a_wrong_element_or_shape_is_rejected_by_name(change, field):
+    run = {"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 3, "delta": 1e-5}
+    with pytest.raises(AccountingError) as caught:
+        epsilons(**run | change)
+    assert caught.value.field == field

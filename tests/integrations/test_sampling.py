@@ -1,7 +1,8 @@
-"""Trainers of other libraries draw Poisson batches, and reject another sampling."""
+"""Trainers of other libraries draw Poisson batches, and reject other runs."""
 
 import pytest
 
+from dpsgd_explorer.accounting import banded_strategy
 from dpsgd_explorer.errors import ConfigError
 
 
@@ -9,3 +10,11 @@ def test_a_callback_rejects_random_allocation():
     lightning = pytest.importorskip("dpsgd_explorer.integrations.lightning")
     with pytest.raises(ConfigError, match="sampling must be left out"):
         lightning.DPCallback(noise_multiplier=1.0, sampling="random_allocation")
+
+
+def test_a_callback_rejects_correlated_noise():
+    lightning = pytest.importorskip("dpsgd_explorer.integrations.lightning")
+    with pytest.raises(ConfigError, match="noise_correlation must be left out"):
+        lightning.DPCallback(
+            noise_multiplier=1.0, noise_correlation=banded_strategy(10, bands=2)
+        )

@@ -83,11 +83,19 @@ class AllocationPhase(Phase):
 
 
 def phase_with(
-    sample_rate: float, noise_multiplier: float, steps: int, slots: int | None
+    sample_rate: float,
+    noise_multiplier: float,
+    steps: int,
+    slots: int | None = None,
+    bands: int = 1,
 ) -> Phase:
-    """Returns steps of random allocation if there are slots, else Poisson steps."""
+    """Returns steps of random allocation if there are slots, else Poisson steps.
+
+    With b bands of correlated noise, b steps of cyclic Poisson sampling together cost
+    one Poisson step of rate b times the sample rate.
+    """
     if slots is None:
-        return Phase(sample_rate, noise_multiplier, steps)
+        return Phase(sample_rate * bands, noise_multiplier, -(-steps // bands))
     return AllocationPhase(noise_multiplier=noise_multiplier, steps=steps, slots=slots)
 
 

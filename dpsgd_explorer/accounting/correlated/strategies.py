@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.phase import Phase, phase_with
 
 Floats = np.ndarray
 
@@ -258,8 +258,8 @@ def cyclic_poisson(
             "records than a batch. Use fewer bands or smaller batches",
             sample_rate,
         )
-    rounds = math.ceil(validation.steps(steps, least=1) / number)
-    return Phase(rate * number, noise_multiplier, rounds)
+    count = validation.steps(steps, least=1)
+    return phase_with(rate, noise_multiplier, count, bands=number)
 
 
 def _solved(column: Sequence[float] | Floats, values: Floats) -> Floats:

@@ -44,6 +44,7 @@ TOLD: Layout = {
     "accountant": (TEXT,),
     "sampling": (TEXT,),
     "slots": (WHOLE, OPTIONAL),
+    "noise_correlation": (LIST, OPTIONAL),
     "neighboring_relation": (TEXT,),
 }
 DONE: Layout = {

@@ -70,11 +70,16 @@ class Steps:
         slots = told.get("slots")
         schedule = self._schedule("noise_schedule")
         if schedule is None or not steps:
-            return [phase_with(rate, noise, steps, slots)]
+            return [phase_with(rate, noise, steps, slots, self._bands)]
         self._limit_steps()
         planned = told["planned_steps"] or steps
         factors = [schedule.factor(step, planned) for step in range(steps)]
         return scheduled_phases(rate, noise, factors, slots)
+
+    @property
+    def _bands(self) -> int:
+        """Bands of correlated noise; 1 for independent noise."""
+        return len(self.told.get("noise_correlation") or [1])
 
     def check(self, findings: Findings) -> None:
         """Compares all lines with the settings that the accountant received."""
@@ -120,6 +125,16 @@ class Steps:
             0 < told["delta"] * size < 1,
         )
         law = "Poisson" if slots is None else "random allocation"
+        if "noise_correlation" in told:
+            law = "cyclic Poisson"
+            column, most = told["noise_correlation"], size // batch if batch else 0
+            is_column = all(isinstance(x, int | float) for x in column)
+            findings.require(
+                f"{path}noise_correlation",
+                column,
+                f"1 to {most} numbers, the first of them 1",
+                is_column and 1 <= len(column) <= most and column[0] == 1,
+            )
         findings.compare(f"{path}sampling", told["sampling"], law)
         findings.require(
             f"{path}neighboring_relation",

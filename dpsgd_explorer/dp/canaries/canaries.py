@@ -58,6 +58,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase import joined
+from dpsgd_explorer.accounting.sampling_schemes import NO_CANARIES, RANDOM_ALLOCATION
 from dpsgd_explorer.dp.canaries.gradients import PARAMETER, UNIT, CanaryGradients
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
@@ -358,11 +359,8 @@ def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
         raise _error(
             "must be 0 if noise_multiplier is 0, because such a run promises no epsilon"
         )
-    if count and sampling == "random_allocation":
-        raise _error(
-            f"must be 0 with sampling={sampling!r}: the scores of canaries assume "
-            "Poisson sampling"
-        )
+    if count and sampling == RANDOM_ALLOCATION:
+        raise _error(NO_CANARIES)
     if count and sampling != "poisson":
         raise _error(
             f"must be 0 with sampling={sampling!r}: canaries are drawn by the engine's "

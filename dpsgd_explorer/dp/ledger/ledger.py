@@ -18,7 +18,8 @@ class Release:
     Attributes:
         sample_rate: Rate of the sampler that drew the batches.
         noise_multiplier: Standard deviation of the noise on the clipped sum, divided by
-            the clipping bound, as used.
+            the clipping bound, as used.  Of correlated noise, that of the fresh noise
+            zₜ, divided by the norm of the strategy's column too.
         noise_draws: Number of noise draws; one per step if the run is private.
         noise_numbers: Number of entries that noise was added to, over all steps.
         parameters: Number of entries of a gradient.

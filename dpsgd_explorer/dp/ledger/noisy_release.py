@@ -47,7 +47,7 @@ def noisy_release(
     bound = total.clipper.max_grad_norm
     return gradients, Release(
         sample_rate=sample_rate,
-        noise_multiplier=meter.standard_deviation / bound,
+        noise_multiplier=meter.standard_deviation / (bound * noise_plan.column_norm),
         noise_draws=numbers // total.numel,
         noise_numbers=numbers,
         parameters=total.numel,

@@ -22,7 +22,7 @@ def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[
     """
     setting = (plan.sample_rate, plan.noise_multiplier)
     if schedule is None or not steps:
-        return [phase_with(*setting, steps, plan.slots)]
+        return [phase_with(*setting, steps, plan.slots, plan.bands)]
     factors = [schedule.factor(step, plan.steps) for step in range(steps)]
     return scheduled_phases(*setting, factors, plan.slots)
 

@@ -36,7 +36,13 @@ def accountant_input(
         steps: Number of steps done.
         open_ended: If True, the run has no planned number of steps.
     """
-    slots = {} if plan.slots is None else {"slots": plan.slots}
+    law = "Poisson"
+    more: dict[str, Any] = {}
+    if plan.slots is not None:
+        law, more = "random allocation", {"slots": plan.slots}
+    if plan.noise_correlation is not None:
+        column = list(plan.noise_correlation.coefficients)
+        law, more = "cyclic Poisson", {"noise_correlation": column}
     return {
         "sample_size": plan.sample_size,
         "expected_batch_size": plan.expected_batch_size,
@@ -48,8 +54,8 @@ def accountant_input(
         "planned_steps": None if open_ended else plan.steps,
         "delta": plan.delta,
         "accountant": plan.deciding_accountant,
-        "sampling": "Poisson" if plan.slots is None else "random allocation",
-        **slots,
+        "sampling": law,
+        **more,
         "neighboring_relation": "add_or_remove_one",
     }
 

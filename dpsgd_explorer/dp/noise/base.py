@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -42,10 +42,10 @@ class NoiseSource(Noise, Protocol):
     note: str
     repeatable: bool
 
-    def state(self) -> Tensor:
-        """Returns the state, for ``restore``."""
+    def state(self) -> Any:
+        """Returns the state of tensors and plain values, for ``restore``."""
 
-    def restore(self, state: Tensor) -> None:
+    def restore(self, state: Any) -> None:
         """Continues from a state, with fresh noise if the source is not repeatable."""
 
 
@@ -67,6 +67,8 @@ class NoisePlan:
             it is constant.
         count_noise: Noise multiplier of the counts that adaptive clipping releases with
             the gradients; 0 without adaptive clipping.
+        column_norm: Norm of the first column of a strategy of correlated noise, by
+            which the noise multiplier is multiplied; 1 for independent noise.
     """
 
     noise_multiplier: float
@@ -75,6 +77,7 @@ class NoisePlan:
     noise_factor: Factor | None = None
     bound_factor: Factor | None = None
     count_noise: float = 0.0
+    column_norm: float = 1.0
 
     @property
     def is_private(self) -> bool:
@@ -109,8 +112,9 @@ class NoisePlan:
         return self.sensitivity * self.bound_factor(step)
 
     def standard_deviation_at(self, step: int) -> float:
-        """Returns the standard deviation of the noise on each entry of a step's sum."""
-        return self.noise_multiplier_at(step) * self.max_grad_norm_at(step)
+        """Returns the standard deviation of the fresh noise on each entry of a sum."""
+        scale = self.max_grad_norm_at(step) * self.column_norm
+        return self.noise_multiplier_at(step) * scale
 
 
 class Meter:

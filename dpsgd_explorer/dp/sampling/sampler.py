@@ -43,13 +43,14 @@ class Sampler(ABC):
         running: Number of batches of the loader's current iteration; None between
             iterations.
         prefetch_epoch: Number of times that prefetching began or became void.
-        batches_per_draw: Number of consecutive batches that are drawn together.
+        batches_per_draw: Number of consecutive batches that are counted together.
 
     Raises:
         ConfigError: the plan assumes another sampling.
     """
 
     sampling = POISSON
+    is_cyclic = False
     unit = "records"
     batches_per_draw = 1
 
@@ -66,6 +67,14 @@ class Sampler(ABC):
                 "sampling",
                 f"plan.sampling must be {self.sampling!r} for a {type(self).__name__}, "
                 f"got {plan.sampling!r}: the accountant would count other batches.",
+            )
+        if (plan.noise_correlation is not None) != self.is_cyclic:
+            raise ConfigError(
+                "noise_correlation",
+                f"plan.noise_correlation must be "
+                f"{'a strategy' if self.is_cyclic else 'None'} for a "
+                f"{type(self).__name__}, got {plan.noise_correlation}: the accountant "
+                "would count other batches.",
             )
         self.plan = plan
         self.sample_size = plan.sample_size
@@ -249,8 +258,10 @@ class Sampler(ABC):
                 made none.
         """
         if self.batches_per_draw > 1 and self.position != step + 1:
+            law = "correlated noise" if self.is_cyclic else "random allocation"
+            whole = "the run" if self.is_cyclic else "an epoch"
             raise PrivacyError(
-                "with random allocation every batch of an epoch must make a step, in "
+                f"with {law} every batch of {whole} must make a step, in "
                 f"the loader's order; got batch {self.position} after {step} steps. "
                 "Load the last saved state into a new engine."
             )
@@ -320,23 +331,26 @@ class PoissonSampler(Sampler):
 
     def draw(self) -> Tensor:
         """Returns a batch: indices, int64 ``(n,)``, rising, n ~ Binomial(N, q)."""
-        mean = self.sample_size * self.sample_rate
+        return self._drawn_of(self.sample_size, self.sample_rate)
+
+    def _drawn_of(self, size: int, rate: float) -> Tensor:
+        """Returns the drawn numbers below ``size``, each with probability ``rate``."""
+        mean = size * rate
         # With six standard deviations above the mean, one round of gaps nearly always
         # reaches beyond the last record.
         count = math.ceil(mean + 6 * math.sqrt(mean) + 6)
         last, rounds = -1, []
-        while last < self.sample_size:
-            indices = last + self._gaps(count).cumsum(0)
+        while last < size:
+            indices = last + self._gaps(count, size, rate).cumsum(0)
             rounds.append(indices)
             last = int(indices[-1])
         drawn = torch.cat(rounds)
-        return drawn[: int(torch.searchsorted(drawn, self.sample_size))]
+        return drawn[: int(torch.searchsorted(drawn, size))]
 
-    def _gaps(self, count: int) -> Tensor:
+    def _gaps(self, count: int, size: int, q: float) -> Tensor:
         """Returns geometric gaps >= 1, int64 ``(count,)``: P(gap > k) = (1 - q)^k."""
         uniform = self.uniforms(count)
-        q = self.sample_rate
         log_miss = math.log1p(-q) if q < 1 else -math.inf
         gaps = torch.log1p(-uniform).div_(log_miss).floor_().add_(1.0)
         # Limit gaps to just beyond the last record, so that their sum fits in int64.
-        return gaps.clamp_(max=self.sample_size + 1.0).long()
+        return gaps.clamp_(max=size + 1.0).long()

@@ -146,9 +146,7 @@ def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
     except ConfigError:
         return None
     for phase in phases_done(phases, releases_before(told) + left):
-        odometer.add_dp_sgd(
-            phase.sample_rate, phase.noise_multiplier, phase.steps, label
-        )
+        odometer.add_steps(phase, label)
     return odometer
 
 

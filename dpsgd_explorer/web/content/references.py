@@ -156,6 +156,12 @@ THEORY = {
         "Individual privacy accounting via a Rényi filter",
         "2008.11193",
     ),
+    "feldman_allocation": Source(
+        "Feldman and Shenfeld",
+        2025,
+        "Privacy amplification by random allocation",
+        "2502.08202",
+    ),
     "feldman_tail": Source(
         "Feldman",
         2019,

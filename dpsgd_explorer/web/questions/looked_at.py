@@ -16,7 +16,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from dpsgd_explorer.accounting import FilteredRun, PaddedSelection, Phase
+from dpsgd_explorer.accounting import (
+    AllocationPhase,
+    FilteredRun,
+    PaddedSelection,
+    Phase,
+)
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.accounting.rdp.together import BoundedRelease, joint_epsilon
@@ -41,7 +46,7 @@ COVERED = (  # same text as in static/js/runs/actions/mid_run.js
 )
 TOTALS = 256
 EXACT, RENYI = "exact", "rdp"  # accountants without and with searches
-Steps = frozenset[tuple[tuple[float, float], int]]  # ((rate, noise), number of steps)
+Steps = tuple[Phase, ...]  # in a fixed order
 DIGITS = 2  # digits to which noise is rounded down if too many phases differ
 
 
@@ -209,14 +214,13 @@ def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
         for run in covered
         if run.filtered is not None and run.run_id not in continued
     ]
-    steps: Counter[tuple[float, float]] = Counter()
-    for run in covered:
-        for phase in () if run.filtered else run.phases:
-            steps[phase.sample_rate, phase.noise_multiplier] += phase.steps
+    steps = _ordered(
+        phase for run in covered for phase in (() if run.filtered else run.phases)
+    )
     searches = [run.search for run in covered if run.search is not None]
     bounded = [BoundedRelease.search(price) for price in searches]
     bounded += [BoundedRelease.budget(budget) for budget in budgets]
-    interval = _together(bounded, frozenset(steps.items()), delta)
+    interval = _together(bounded, steps, delta)
     if interval is None:
         return None
     if budgets and not searches:
@@ -237,10 +241,20 @@ def _together(
         spent = composed(steps, delta)
         return math.inf if spent is None else spent.value
 
-    planned = [Phase(*rates, count) for rates, count in steps]
+    planned = [_with_known_slots(phase) for phase in steps]
     check_size(RENYI, planned)
     value = joint_epsilon(bounded, planned, delta, of_steps)
     return None if math.isinf(value) else Interval(value, None, value, "bound")
+
+
+def _with_known_slots(phase: Phase) -> Phase:
+    """Return a phase without slots that bounds the divergences of random allocation.
+
+    An observer who knows a record's slots sees one Gaussian step per epoch.
+    """
+    if not isinstance(phase, AllocationPhase):
+        return phase
+    return Phase(1.0, phase.noise_multiplier, math.ceil(phase.steps / phase.slots))
 
 
 @lru_cache(maxsize=TOTALS)
@@ -248,26 +262,46 @@ def composed(steps: Steps, delta: float) -> Interval | None:
     """Return the interval of the ε of steps; None if they differ too much.
 
     Args:
-        steps: Pairs of (sample rate, noise multiplier) and number of steps.
+        steps: Phases, as ``_ordered`` returns them.
         delta: In (0, 1).
     """
     if not steps:
         return Interval(0.0, 0.0, 0.0, "exact")
-    phases = [Phase(*rates, count) for rates, count in sorted(steps)]
     try:
-        check_size(EXACT, phases)
-        return epsilon_interval(phases, delta)
+        check_size(EXACT, steps)
+        return epsilon_interval(steps, delta)
     except AccountingError:
-        return _coarsely_composed(phases, delta)
+        return _coarsely_composed(steps, delta)
+
+
+def _ordered(phases: Iterable[Phase]) -> Steps:
+    """Return phases in a fixed order, with equal settings merged.
+
+    Further steps would begin a new epoch, so an incomplete epoch of random allocation
+    is a phase of its own.
+    """
+    merged: Counter[Phase] = Counter()
+    incomplete: list[Phase] = []
+    for phase in phases:
+        rest = phase.steps % phase.slots if isinstance(phase, AllocationPhase) else 0
+        merged[replace(phase, steps=0)] += phase.steps - rest
+        incomplete += [replace(phase, steps=rest)] if rest else []
+    whole = [replace(phase, steps=steps) for phase, steps in merged.items() if steps]
+    return tuple(sorted([*whole, *incomplete], key=_setting))
+
+
+def _setting(phase: Phase) -> tuple[float, float, int, bool]:
+    is_allocated = isinstance(phase, AllocationPhase)
+    return (phase.sample_rate, phase.noise_multiplier, phase.steps, is_allocated)
 
 
 def _coarsely_composed(phases: Sequence[Phase], delta: float) -> Interval | None:
     """Return an upper bound: with noise rounded down, fewer different phases remain."""
-    steps: Counter[tuple[float, float]] = Counter()
-    for phase in phases:
-        steps[phase.sample_rate, _rounded_down(phase.noise_multiplier)] += phase.steps
+    coarse = _ordered(
+        replace(phase, noise_multiplier=_rounded_down(phase.noise_multiplier))
+        for phase in phases
+    )
     try:
-        coarse = [Phase(*rates, count) for rates, count in steps.items()]
         check_size(EXACT, coarse)
         value = epsilon_interval(coarse, delta).value
     except AccountingError:

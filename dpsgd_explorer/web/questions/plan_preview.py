@@ -17,6 +17,7 @@ from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.accounting.released_counts import gradient_noise, usual_count_noise
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments import own_table
+from dpsgd_explorer.experiments.accountant_words import SAMPLING_WORDS
 from dpsgd_explorer.experiments.architecture import feature_shape
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
 from dpsgd_explorer.experiments.own_table import OwnTable
@@ -62,6 +63,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "delta": lambda plan: text_of(plan["delta"]),
     "noise_multiplier": lambda plan: noise_text(plan),
     "sample_rate": lambda plan: f"{plan['sample_rate']:.3g}",
+    "sampling": lambda plan: str(plan["sampling_words"]),
     "steps": lambda plan: f"{plan['steps']:,}",
     "epochs": lambda plan: f"{plan['epochs']:.3g}",
     "accountant": lambda plan: counter_label(plan["accountant"]),
@@ -138,7 +140,9 @@ def planned(
         most=None if target is None or maximum is None else min(target, maximum),
     )
     line = None if points is None else Curve.through(epsilons.steps, epsilons.epsilons)
-    spent = EnclosedEpsilon.between(epsilons.spent, plan.accountant, plan.delta)
+    spent = EnclosedEpsilon.between(
+        epsilons.spent, plan.accountant, plan.delta, plan.sampling
+    )
     return PlanAnswer(
         **spent.model_dump(),
         accountants=[
@@ -213,6 +217,7 @@ def _plan_values(config: TrainingConfig, plan: Plan) -> dict[str, Any]:
         "step_bytes": card.step_bytes if card else None,
         "step_records": card.step_records if card else None,
         "axes": axis_ends(config),
+        "sampling_words": SAMPLING_WORDS[plan.sampling],
     }
 
 

@@ -11,7 +11,7 @@ from dpsgd_explorer.accounting import Accountant, Interval, Phase
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import Floats, meet
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
-from dpsgd_explorer.accounting.core.phase import StepCounts
+from dpsgd_explorer.accounting.core.phase import StepCounts, has_slots
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.web.questions.quick_searches import (
@@ -21,6 +21,7 @@ from dpsgd_explorer.web.questions.quick_searches import (
 
 PREVIEW_ROWS = 8  # rows of a preview that need discretised PLDs
 QUICK_PREVIEW_ROWS = 3  # such rows of a preview within a few milliseconds
+ALLOCATED_ROWS = 25  # rows of a preview of random allocation
 RELATION = ADD_OR_REMOVE_ONE
 
 
@@ -74,12 +75,32 @@ def preview(
     """
     chosen, delta = accountant_for(accountant), validation.delta(delta)
     most = None if most is None else validation.finite("most", most)
+    if has_slots(phases):
+        searcher = quick_accountant(chosen, RELATION) if quick else chosen
+        return _allocated_preview(searcher, phases, steps, delta, most)
     if isinstance(chosen, ExactAccountant):
         return _exact_preview(chosen, phases, steps, delta, quick=quick, most=most)
     counts = [int(count) for count in validation.step_counts(steps)]
     spent = chosen.bounds(phases, counts, delta, RELATION)
     result = Preview(counts, [x.value for x in spent], spent[-1])
     return result if most is None else result.raised_to(most)
+
+
+def _allocated_preview(
+    accountant: Accountant,
+    phases: Sequence[Phase],
+    steps: Sequence[int],
+    delta: float,
+    most: float | None,
+) -> Preview:
+    """Return ε after at most ALLOCATED_ROWS of the steps of random allocation."""
+    counts = validation.step_counts(steps)
+    places = np.linspace(0, len(counts) - 1, min(ALLOCATED_ROWS, len(counts)))
+    shown = [int(counts[place]) for place in np.unique(places.round().astype(int))]
+    intervals = accountant.bounds(phases, shown, delta, RELATION)
+    spent = intervals[-1] if most is None else Interval.one_sided(most)
+    before = [min(x.value, spent.value) for x in intervals[:-1]]
+    return Preview(shown, [*before, spent.value], spent)
 
 
 def _exact_preview(

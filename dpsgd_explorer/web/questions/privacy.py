@@ -48,6 +48,7 @@ class PrivacyTerms(BaseModel):
         delta: float,
         neighboring_relation: str = RELATIONS[0],
         status: str = "",
+        sampling: str = POISSON.sampling,
     ) -> PrivacyTerms:
         """Return the terms of an answer at delta.
 
@@ -55,6 +56,7 @@ class PrivacyTerms(BaseModel):
         """
         return PrivacyTerms(
             delta=delta,
+            sampling=sampling,
             accountant=deciding_name(accountant),
             neighboring_relation=neighboring_relation,
             status=status or ACCOUNTANTS[deciding_name(accountant)].status,
@@ -97,10 +99,16 @@ class EnclosedEpsilon(Epsilon):
 
     @classmethod
     def between(
-        cls, interval: Interval, accountant: str, delta: float
+        cls,
+        interval: Interval,
+        accountant: str,
+        delta: float,
+        sampling: str = POISSON.sampling,
     ) -> EnclosedEpsilon:
         """Return the answer for an accountant's interval."""
-        terms = PrivacyTerms.of(accountant, delta, status=interval.status)
+        terms = PrivacyTerms.of(
+            accountant, delta, status=interval.status, sampling=sampling
+        )
         return EnclosedEpsilon(
             **Epsilon.spent(interval.value, terms).model_dump(),
             lower=finite(interval.lower),
@@ -280,7 +288,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     allocated during a private step of ``step_records`` records.
     ``epsilon_axis`` is the ε axis of its charts, with its budget and ticks.
     ``axes`` are the ends of the vertical axes of the charts along the steps: the usual
-    one, and one for runs whose values stay above it.
+    one, and one for runs whose values stay above it. ``sampling_words`` names the
+    sampling for display.
     """
 
     accountants: list[str]
@@ -303,6 +312,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     run_odds: str | None
     epsilon_axis: EpsilonAxis
     axes: dict[str, tuple[float, float]]
+    sampling_words: str
 
 
 def counter_label(name: str) -> str:

@@ -22,11 +22,17 @@ from dpsgd_explorer.accounting.core.root_finding import (
     Function,
     Point,
     endless,
+    most_steps,
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
-from dpsgd_explorer.accounting.plan import config_errors, noise_within, steps_of
+from dpsgd_explorer.accounting.plan import (
+    config_errors,
+    noise_within,
+    slots_of,
+    steps_of,
+)
 from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -58,6 +64,11 @@ class QuickTarget(Target):
     def searchers(self) -> tuple[Accountant, ...]:
         return (quick_accountant(self.accountant, self.relation),)
 
+    def _least_allocated(
+        self, phases: Callable[[float], list[Phase]], start: float
+    ) -> float:
+        return start  # by the bounds on a coarse grid
+
     def least_by(
         self,
         searcher: Accountant,
@@ -87,15 +98,18 @@ def _planned(**arguments: Any) -> Plan:
     size, batch = arguments["sample_size"], arguments["expected_batch_size"]
     with config_errors():
         steps = arguments["steps"]
+        slots = slots_of(size, batch, arguments["sampling"])
         if steps is None:
-            steps = steps_of(arguments["epochs"], size, batch)
+            sizes = (size, batch) if slots is None else (slots, 1)
+            steps = steps_of(arguments["epochs"], *sizes)
         target = QuickTarget.of(
             arguments["target_epsilon"],
             arguments["delta"],
             arguments["accountant"],
             ADD_OR_REMOVE_ONE,
         )
-        noise = noise_within(target, batch / size, steps, arguments["noise_schedule"])
+        schedule = arguments["noise_schedule"]
+        noise = noise_within(target, batch / size, steps, schedule, slots)
     solution = {"noise_multiplier": noise, "target_epsilon": None}
     return Plan.create(**arguments | solution)
 
@@ -108,6 +122,13 @@ def quick_steps_within(plan: Plan, epsilon: float) -> int:
     if plan.noise_schedule is not None:
         return plan.steps_within(epsilon)
     target = QuickTarget.of(epsilon, plan.delta, plan.accountant, ADD_OR_REMOVE_ONE)
+    if plan.slots is not None:
+        [searcher] = target.searchers()
+        return most_steps(
+            lambda steps: target.log_excess(searcher, plan.phases, steps),
+            plan.slots,
+            plan.steps,
+        )
     run = Phase(plan.sample_rate, plan.noise_multiplier, MAX_STEPS)
     return steps_for(target, run, plan.steps)
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from dpsgd_explorer.accounting import FilteredRun, Phase
+from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.errors import ConfigError
 
 RATE_NOISE = "rate_noise_multiplier"
@@ -48,7 +49,12 @@ def phases_of(phase_data: Iterable[Mapping[str, Any]]) -> tuple[list[Phase], flo
     last = logged[-1]["steps"]
     ends = [*(following["step"] for _, following in pairwise(logged)), last]
     phases = [
-        Phase(phase["sample_rate"], phase["noise_multiplier"], end - phase["step"])
+        phase_with(
+            phase["sample_rate"],
+            phase["noise_multiplier"],
+            end - phase["step"],
+            phase.get("slots"),
+        )
         for phase, end in zip(logged, ends, strict=True)
     ]
     releases = [Phase(1.0, logged[0][RATE_NOISE], 1)] if releases_before(logged) else []

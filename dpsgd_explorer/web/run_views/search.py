@@ -105,8 +105,8 @@ def _statement(run: Run, spent: Epsilon | None) -> str:
             f"mean {config.mean_trials:g}; each draws at random one of "
             f"{config.combinations} combinations ({_lists(config)}); the one with the "
             "highest test accuracy is released, the others and their number are not.",
-            "Sampling of a trial: Poisson, every record joins each of "
-            f"{sampling_words(done)}, independently of all others.",
+            f"Sampling of a trial: {sampling_words(done)}, independently of all "
+            "others.",
             f"Mechanism of a trial: {clipping}; Gaussian noise is added to their sum, "
             f"in all {noise_words(done)} times the sensitivity.",
             f"Accountant: {counter_label(spent.accountant)}; ε is "

@@ -7,8 +7,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting import AllocationPhase, Phase
 from dpsgd_explorer.accounting.registry import deciding_name
+from dpsgd_explorer.accounting.sampling_schemes import POISSON, RANDOM_ALLOCATION
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
@@ -54,7 +55,7 @@ FILTERED = (
     "the budget that was fixed before the first step, an upper bound: a privacy filter "
     "counted every step (fully adaptive composition)"
 )
-SAMPLED = ("balle_sampling",)
+SAMPLED = {POISSON: ("balle_sampling",), RANDOM_ALLOCATION: ("feldman_allocation",)}
 AUTOMATIC = ("bu",)  # reference of the automatic clipping function
 
 
@@ -83,8 +84,7 @@ def statement(
             f"It is (ε, δ)-differentially private with ε = {spent.epsilon_text} and "
             f"δ = {small(spent.delta)}.",
             f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
-            "Sampling: Poisson, every record joins each of "
-            f"{sampling_words(steps_taken)}, independently of all others.",
+            f"Sampling: {sampling_words(steps_taken)}, independently of all others.",
             f"Mechanism: {clipping_words(config)}; Gaussian noise is added to their "
             f"sum, in all {noise_words(steps_taken)} times the sensitivity.",
             *_chosen(run, config, phases),
@@ -107,9 +107,10 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
         return []
     keys = ["abadi"]
     if config.is_filtered:
-        keys += ["feldman", "mironov2017", *SAMPLED]
+        keys += ["feldman", "mironov2017", *SAMPLED[POISSON]]
     elif spent is not None and spent.epsilon is not None:
-        keys += [*COUNTED_WITH.get(deciding_name(config.accountant), ()), *SAMPLED]
+        counted_with = COUNTED_WITH.get(deciding_name(config.accountant), ())
+        keys += [*counted_with, *SAMPLED[config.sampling]]
     return keys + list(AUTOMATIC if config.clipping_fn == "automatic" else ())
 
 
@@ -128,13 +129,21 @@ def steps_done(
 
 
 def sampling_words(phases: Sequence[Phase]) -> str:
-    """Returns the number of steps with each sampling probability."""
+    """Returns the sampling, and the number of steps with each probability."""
+    [*slots] = {x.slots for x in phases if isinstance(x, AllocationPhase)}
+    if slots:
+        count = sum(phase.steps for phase in phases)
+        return (
+            f"random allocation, {count:,} steps; in each epoch of {slots[0]:,} steps "
+            "every record joins one step, drawn at random"
+        )
     steps: dict[float, int] = {}
     for phase in phases:
         steps[phase.sample_rate] = steps.get(phase.sample_rate, 0) + phase.steps
-    return ", then ".join(
+    words = ", then ".join(
         f"{count:,} steps with probability {rate:.4g}" for rate, count in steps.items()
     )
+    return f"Poisson, every record joins each of {words}"
 
 
 def _chosen(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from markupsafe import Markup
 
+from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.attack_config import AttackConfig
@@ -258,7 +259,12 @@ class TrainingView(RunView):
         status = "" if noisy else NOT_PRIVATE
         if noisy and config.get("filter_epsilon") is not None:
             return PrivacyTerms.of_counter(FILTER, config["delta"])
-        return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
+        return PrivacyTerms.of(
+            config["accountant"],
+            config["delta"],
+            status=status,
+            sampling=config.get("sampling", POISSON),
+        )
 
     def page(self, config: TrainingConfig) -> dict[str, Any]:
         plan = plan_of(config)

@@ -124,7 +124,9 @@ export class Chart {
     const drawn = JSON.stringify([traces, layout]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
-    await library.react(this.plot, traces, layout, CONFIG);
+    const painted = library.react(this.plot, traces, layout, CONFIG);
+    for (const svg of this.plot.querySelectorAll(".main-svg")) svg.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`); // paper scales the drawing
+    await painted;
   }
 
   updateHeading({conclusion}) {

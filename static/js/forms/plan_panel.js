@@ -12,6 +12,7 @@ export const TEXTS = {
   delta: (plan) => exponential(plan.delta),
   noise_multiplier: (plan) => (plan.private ? `${plan.noise_is_bound ? "≤ " : ""}${noiseText(plan)}` : "0"),
   sample_rate: (plan) => significant(plan.sample_rate),
+  sampling: (plan) => plan.sampling_words,
   steps: (plan) => integer(plan.steps),
   epochs: (plan) => significant(plan.epochs),
 };
@@ -51,6 +52,7 @@ export function showTruth(root, plan) {
     badge.className = `badge ${plan?.private ? plan.status : "not-private"}`;
     badge.textContent = plan?.private ? claim(plan) : "not private";
   }
+  for (const words of root.querySelectorAll("[data-sampling]")) words.textContent = plan?.sampling_words ?? "";
   for (const words of root.querySelectorAll("[data-when]")) {
     words.hidden = words.dataset.when !== whenOf(plan);
   }
@@ -72,7 +74,7 @@ export function terms(plan, catalogue) {
   const relation = RELATIONS[plan.neighboring_relation];
   const label = catalogue.accountants[plan.accountant];
   const claim = sameWord(label, plan.status) ? "" : `, ${plan.status}`;
-  return `ε at δ = ${exponential(plan.delta)}, ${relation}, Poisson sampling; accountant: ${label}${claim}`;
+  return `ε at δ = ${exponential(plan.delta)}, ${relation}, ${plan.sampling_words}; accountant: ${label}${claim}`;
 }
 
 /** Name of an accountant with its status, unless the name includes the status. */

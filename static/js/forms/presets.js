@@ -72,9 +72,11 @@ export class Presets {
     return Object.keys(this.settings).find((slug) => sameSettings(this.settings[slug], texts));
   }
 
+  /** @param {string | undefined} slug undefined: no preset has these settings, so no card is current */
   mark(slug) {
-    markCurrent(this.cards, (card) => card.dataset.preset === slug);
-    const card = this.cards.find(({dataset}) => dataset.preset === slug);
+    const isMarked = ({dataset}) => slug !== undefined && dataset.preset === slug;
+    markCurrent(this.cards, isMarked);
+    const card = this.cards.find(isMarked);
     if (!card) return;
     this.stopAt(card);
     this.list.scrollLeft = card.offsetLeft - (this.list.clientWidth - card.offsetWidth) / 2; // scrolls only horizontally

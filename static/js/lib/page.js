@@ -68,6 +68,16 @@ export function tokens(element = document.documentElement) {
   };
 }
 
+/** Call `draw` while the page has the light theme, as on paper. @param {() => void} draw */
+export function inLight(draw) {
+  const {dataset} = document.documentElement;
+  const {theme} = dataset;
+  dataset.theme = "light";
+  draw();
+  if (theme) dataset.theme = theme;
+  else delete dataset.theme;
+}
+
 /** Red, green and blue of a computed colour such as "rgb(26, 32, 38)". */
 export function rgb(computed) {
   return computed.match(/\d+/g).slice(0, 3).map(Number);
@@ -111,6 +121,14 @@ export class Painter {
     this.pending = true;
     const due = this.round.length > 0 ? 0 : this.started + this.pause;
     setTimeout(() => requestAnimationFrame(() => this.frame()), Math.max(0, due - performance.now()));
+  }
+
+  /** Paints everything that was requested at once, without a pause. */
+  flush() {
+    const charts = new Set([...this.round, ...this.asked]);
+    this.round = [];
+    this.asked.clear();
+    for (const chart of charts) chart.paint();
   }
 
   /** Paints one chart; a pause of twice its time, with style and layout, leaves most of the main thread free. */

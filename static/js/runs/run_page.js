@@ -53,7 +53,11 @@ export class RunPage {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
     this.atEnd?.(log);
     if (log.latest.step === 0 || this.content.hasNoReplay) return;
-    replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
+    const goToEnd = replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
+    addEventListener("beforeprint", () => {
+      goToEnd();
+      this.panel.paintForPaper();
+    });
     if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // the link requests a replay
   }
 

@@ -25,7 +25,7 @@ from dpsgd_explorer.accounting.auditing import (
     one_run,
 )
 from dpsgd_explorer.accounting.batches import Batches, batches_interval
-from dpsgd_explorer.accounting.odometer import GAUSSIAN, Entry
+from dpsgd_explorer.accounting.mechanisms.entries import GAUSSIAN, Entry
 from dpsgd_explorer.accounting.queries import (
     delta_interval,
     epsilon_interval,
@@ -89,7 +89,7 @@ NOT_WHOLE = [
 ]
 ALL_WHOLE = {"steps", "asked", "before", "sample_size", "expected_batch_size", "every"}
 ALL_WHOLE |= {"stages", "repetitions", "max_batch_size", "public_size", "keep_every"}
-ALL_WHOLE |= {"digits", "first", "records"}
+ALL_WHOLE |= {"digits", "first", "records", "num_buckets", "count"}
 
 
 class Call(NamedTuple):
@@ -123,6 +123,16 @@ def odometer(sample_rate, noise_multiplier, steps, query, delta):
     made.add_gaussian(query)
     again = Odometer.from_json(made.to_json())
     return made.phases, made.to_json(), again.epsilon(delta), made.epsilons(delta)
+
+
+def other_mechanisms(scale, sensitivity, noise_parameter, num_buckets, epsilon, count):
+    ledger = Odometer()
+    ledger.add(accounting.LaplaceMechanism(scale, sensitivity), count=count)
+    ledger.add(accounting.DiscreteGaussianMechanism(scale))
+    ledger.add(accounting.RandomizedResponse(noise_parameter, num_buckets))
+    ledger.add(accounting.EpsilonDelta(epsilon))
+    terms = {"neighboring_relation": "replace_one"}
+    return ledger.to_json(), ledger.epsilon_interval(2.0**-13, **terms)
 
 
 def odometer_search(searched):
@@ -319,6 +329,11 @@ CALLS = {
         | {"epochs": 0.5, "target_epsilon": 2.0},
     ),
     "Odometer": Call(odometer, RUN | {"query": 8.0} | DELTA),
+    "Odometer.add": Call(
+        other_mechanisms,
+        {"scale": 4.0, "sensitivity": 0.5, "noise_parameter": 0.75, "num_buckets": 3}
+        | {"epsilon": 0.5, "count": 2},
+    ),
     **{f"Odometer.{name}": odometer_search(name) for name in RUN},
     "FilteredRun": Call(
         filtered_run, {"epsilon": 4.0, **DELTA, "order": 4.5, "steps": 120}
@@ -354,6 +369,10 @@ CALLS = {
     "random_allocation_noise_multiplier": Call(
         accounting.random_allocation_noise_multiplier,
         {"target_epsilon": 2.0, "slots": 4, "epochs": 1} | DELTA,
+    ),
+    "shuffled_interval": Call(
+        accounting.shuffled_interval,
+        {"noise_multiplier": 0.75, "slots": 4, "epochs": 2} | DELTA,
     ),
     "random_allocation_epochs": Call(
         accounting.random_allocation_epochs,
@@ -472,6 +491,13 @@ ELSEWHERE = {
     "cyclic_poisson": "banded_strategy",
     "delta_interval": "questions",
     "chained_epsilon": "group_epsilon",
+    "DiscreteGaussianMechanism": "Odometer.add",
+    "EpsilonDelta": "Odometer.add",
+    "LaplaceMechanism": "Odometer.add",
+    "RandomizedResponse": "Odometer.add",
+    "from_dp_event": "Odometer.add",
+    "to_dp_event": "Odometer.add",
+    "epsilons": "epsilon",
     "fixed_size_interval": "fixed_size_epsilon",
     "group_delta_interval": "group_epsilon",
     "geometric_strategy": "banded_strategy",

@@ -12,7 +12,8 @@ CUT = """() => [...document.querySelectorAll("main *")]
 @pytest.mark.long("more journeys")
 def test_printed_a_chapter_shows_its_picture_guessed_or_not(open_page):
     page = open_page("/learn/sgd-basics/")
-    expect(page.locator('[data-state="moves"]')).to_have_count(1)
+    widget = page.locator("#one-odd-record")
+    expect(widget).to_have_attribute("data-state", "moves")
     page.emulate_media(media="print")
     still = page.locator("#one-odd-record [data-still] svg:visible")
     expect(still).to_have_count(1)

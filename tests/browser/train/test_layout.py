@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 from tests.browser.trainer import REFUSED, focus, run_button, unfold
 
 WIDTHS = (320, 390, 600, 704, 705, 768, 820, 864, 865, 1024, 1088, 1280, 1440, 1920)
+LEAST_CHART = 272  # px
 NUMBERED = (
     "/train/",
     "/learn/dp-concepts/",
@@ -56,6 +57,18 @@ def test_settings_fit_their_column_at_every_width(open_page):
         for box in page.locator("[data-settings] .number:visible").all():
             at = box.bounding_box()
             assert at["x"] + at["width"] <= column["x"] + column["width"] + 0.5, width
+
+
+@pytest.mark.long("every page")
+def test_settings_stay_beside_the_charts_and_no_chart_is_narrow(open_page):
+    page = open_page("/train/")
+    charts = page.locator("[data-chart]")
+    for width in (705, 820, 1000, 1088):
+        page.set_viewport_size({"width": width, "height": 844})
+        for chart in charts.all():
+            assert chart.bounding_box()["width"] >= LEAST_CHART, width
+        charts.last.scroll_into_view_if_needed()
+        expect(page.locator("[data-run]")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.long("more journeys")

@@ -127,6 +127,8 @@ def test_a_preset_fills_the_form_and_the_address_without_leaving_the_page(page):
     page.keyboard.press("Enter")
     left = page.locator('[data-preset="mnist-pixels"]')
     expect(left).to_have_attribute("aria-current", "true")
+    box(page, "Clipping bound C").fill("0.25")
+    expect(page.locator(".preset-cards [aria-current]")).to_have_count(0)
 
 
 def test_a_bad_value_is_shown_at_its_field_and_everything_typed_stays(page):

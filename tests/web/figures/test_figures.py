@@ -54,6 +54,12 @@ def drawings(picture):
     return [ElementTree.fromstring(svg) for svg in (picture.wide, picture.narrow)]
 
 
+def test_every_large_number_of_a_table_has_thousands_separators(picture):
+    cells = [str(cell) for row in picture.rows for cell in row]
+    assert cells
+    assert [cell for cell in cells if re.fullmatch(r"\d{5,}(\.\d+)?", cell)] == []
+
+
 def test_every_mark_is_finite_and_on_the_paper(picture):
     for svg in drawings(picture):
         _, _, width, height = map(float, svg.get("viewBox").split())

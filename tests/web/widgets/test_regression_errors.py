@@ -67,3 +67,10 @@ def test_text_and_picture_compare_the_same_descent_and_say_its_learning_rate():
     for sub in (DATA["sub"], widget.picture().sub):
         assert "from public bounds" in sub
     assert float(chapter.error_at_the_private_rate(2.0)) < reached
+
+
+def test_text_and_table_have_one_error_of_each_method():
+    text = chapter.error_by_method[1]
+    assert text.startswith("0.6")
+    [row] = [row for row in widget.picture().rows if row[0] == "2"]
+    assert text in {cell.split(" (")[0] for cell in row}

@@ -3,7 +3,7 @@
 import {Chart} from "../../charts/chart.js";
 import {FILTER} from "../../charts/plan.js";
 import {clock, decimals, decimalsUp, duration, exponential, integer, percent, plural, roundDown, roundUp} from "../../lib/format.js";
-import {Painter, onLookChange} from "../../lib/page.js";
+import {Painter, inLight, onLookChange} from "../../lib/page.js";
 
 export const WORDS = {
   ready: "Ready",
@@ -217,6 +217,7 @@ export class BasePanel {
     this.content = null;
     const plots = Object.values(this.charts).map((chart) => chart.plot);
     onLookChange(plots, () => this.request({now: true}));
+    addEventListener("beforeprint", () => this.paintForPaper());
   }
 
   /** Show another run, or the settings of a future run. */
@@ -229,6 +230,14 @@ export class BasePanel {
   update(change = {}) {
     Object.assign(this.content, change);
     this.request();
+  }
+
+  /** Draw at once, in the colours of paper. */
+  paintForPaper() {
+    inLight(() => {
+      this.request();
+      this.painter.flush();
+    });
   }
 
   /** Schedule the drawing; subclasses add their own parts. */

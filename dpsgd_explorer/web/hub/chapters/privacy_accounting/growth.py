@@ -94,7 +94,7 @@ def growth_picture() -> Picture:
         "counted",
         ("summed", "composed", "sampled"),
         {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps},
-        lambda spent: limit(spent, 0 if spent > LARGE else 2),
+        _rounded,
     )
     return Picture(
         title=(
@@ -113,9 +113,7 @@ def growth_picture() -> Picture:
         rows=tuple(
             (
                 f"{g.steps:,}",
-                limit(g.summed),
-                limit(g.composed),
-                limit(g.sampled),
+                *map(_written, (g.summed, g.composed, g.sampled)),
             )
             for g in growth((*SHOWN_STEPS, plan.steps))
         ),
@@ -123,6 +121,15 @@ def growth_picture() -> Picture:
         note="The lower line is exact. In the other two, every record is used in every "
         "step; adding up is a bound.",
     )
+
+
+def _rounded(epsilon: float) -> str:
+    return limit(epsilon, 0 if epsilon > LARGE else 2)
+
+
+def _written(epsilon: float) -> str:
+    text = _rounded(epsilon)
+    return thousands(text) if epsilon > LARGE else text
 
 
 def _grow(size: tuple[int, int], *, narrow: bool) -> Markup:

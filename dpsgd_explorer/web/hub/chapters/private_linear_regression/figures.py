@@ -10,12 +10,14 @@ import numpy as np
 
 from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.experiments.california_housing import housing
-from dpsgd_explorer.regression.comparison import Sweep
+from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.regression.comparison import Spread
 from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.hub.examples.default_run import default_plan
 from dpsgd_explorer.web.hub.widgets.regression_errors.widget import (
     REPETITIONS,
+    SHOWN,
     comparison,
 )
 from dpsgd_explorer.web.labs.regression import figures as lab
@@ -123,30 +125,41 @@ def error_of_the_mean() -> str:
 
 def median_error(method: str, epsilon: float, spending: str, repetitions: int) -> float:
     """Returns the median error of ``repetitions`` releases of a method."""
-    return _released(method, epsilon, spending, repetitions).spreads[0].median
+    spread, _ = _released(method, epsilon, spending, repetitions)
+    return spread.median
 
 
 def median(method: str, epsilon: float) -> str:
     """Returns the median error of ``REPETITIONS`` releases, to its certain digits."""
-    errors = _released(method, epsilon, "tight", REPETITIONS)
-    return known_to(errors.spreads[0].median, *median_range(errors.mse[0]))
+    spread, errors = _released(method, epsilon, "tight", REPETITIONS)
+    return known_to(spread.median, *median_range(errors))
 
 
 def median_between(method: str, epsilon: float) -> str:
     """Returns the 95% confidence interval of the median error."""
-    low, high = median_range(_released(method, epsilon, "tight", REPETITIONS).mse[0])
+    _, errors = _released(method, epsilon, "tight", REPETITIONS)
+    low, high = median_range(errors)
     return f"{nearest(low)} and {nearest(high)}"
 
 
 def error_of_one_in_twenty(method: str, epsilon: float) -> str:
     """Returns the error that one release in twenty exceeds."""
-    errors = _released(method, epsilon, "tight", REPETITIONS)
-    return significant(errors.spreads[0].high)
+    spread, _ = _released(method, epsilon, "tight", REPETITIONS)
+    return significant(spread.high)
 
 
-def _released(method: str, epsilon: float, spending: str, repetitions: int) -> Sweep:
-    question = RegressionQuestion(epsilon=epsilon, repetitions=repetitions)
-    return View(question).chosen[method][spending]
+def _released(
+    method: str, epsilon: float, spending: str, repetitions: int
+) -> tuple[Spread, Array]:
+    """Returns the errors of releases; those of the comparison figure if it has them."""
+    shown = comparison()
+    is_shown = (spending, repetitions) == (shown.question.variant, REPETITIONS)
+    if is_shown and epsilon in SHOWN:
+        at, sweep = SHOWN.index(epsilon), shown.sweeps[method]
+    else:
+        question = RegressionQuestion(epsilon=epsilon, repetitions=repetitions)
+        at, sweep = 0, View(question).chosen[method][spending]
+    return sweep.spreads[at], sweep.mse[at]
 
 
 def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float:

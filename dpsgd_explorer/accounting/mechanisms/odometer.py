@@ -7,6 +7,9 @@
 | a Gaussian query | one step on all records |
 | SSP, AdaSSP: several Gaussians | one step on all records for each |
 
+Other mechanisms, such as Laplace noise, are composed with all phases in
+``mechanisms.composition``.
+
 The entries are plain data; δ and the accountant are arguments of each query.  A
 decision that depends on the reported ε is not covered by it (Rogers et al. 2016,
 arXiv:1605.08294).
@@ -14,10 +17,11 @@ arXiv:1605.08294).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
 
 from dpsgd_explorer.accounting import calibration
 from dpsgd_explorer.accounting.core import validation
@@ -27,11 +31,18 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase import (
-    AllocationPhase,
-    is_continued_by,
-    phase_of,
+from dpsgd_explorer.accounting.core.phase import AllocationPhase, is_continued_by
+from dpsgd_explorer.accounting.mechanisms.composition import Composition
+from dpsgd_explorer.accounting.mechanisms.entries import (
+    DP_SGD,
+    GAUSSIAN,
+    Entry,
+    MechanismEntry,
+    entries_of,
+    json_of,
 )
+from dpsgd_explorer.accounting.mechanisms.noise import Mechanism
+from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import (
     all_answers,
@@ -39,45 +50,16 @@ from dpsgd_explorer.accounting.queries import (
     epsilon_interval,
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
-from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
+from dpsgd_explorer.accounting.registry import ACCOUNTANTS, deciding_name
 from dpsgd_explorer.accounting.sampling_schemes import RANDOM_ALLOCATION
-from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import (
+    checked_rates,
+    trade_off_intervals,
+)
 from dpsgd_explorer.errors import AccountingError
 
-#: Version of the stored JSON.
-VERSION = 1
-DP_SGD, GAUSSIAN = "dp_sgd", "gaussian"
-MECHANISMS = (DP_SGD, GAUSSIAN, RANDOM_ALLOCATION)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One mechanism that ran.
-
-    Attributes:
-        label: Name for display.
-        mechanism: One of MECHANISMS.
-        phase: Steps of the mechanism, as an accountant counts them.
-
-    Raises:
-        AccountingError: the mechanism is unknown, or is not that of the phase.
-    """
-
-    label: str
-    mechanism: str
-    phase: Phase
-
-    def __post_init__(self) -> None:
-        if self.mechanism not in MECHANISMS:
-            rule = f"one of {', '.join(MECHANISMS)}"
-            validation.refuse("mechanism", rule, self.mechanism)
-        if self.mechanism == GAUSSIAN and self.phase.sample_rate != 1:
-            rule = "1 for a Gaussian query"
-            validation.refuse("sample_rate", rule, self.phase.sample_rate)
-        has_slots = isinstance(self.phase, AllocationPhase)
-        if has_slots != (self.mechanism == RANDOM_ALLOCATION):
-            rule = f"{RANDOM_ALLOCATION!r} for a phase with slots, and only for it"
-            validation.refuse("mechanism", rule, self.mechanism)
+#: Name of the accountant that composes other mechanisms.
+EXACT = "exact"
 
 
 class Odometer:
@@ -89,6 +71,14 @@ class Odometer:
     >>> round(ledger.epsilon(1e-5), 4), ledger
     (1.5649, Odometer(entries=2, steps=1001))
 
+    Other mechanisms have a two-sided answer too:
+
+    >>> from dpsgd_explorer.accounting import LaplaceMechanism
+    >>> ledger.add(LaplaceMechanism(scale=2.0), label="count")
+    >>> spent = ledger.epsilon_interval(1e-5)
+    >>> spent.status, round(spent.lower, 3), round(spent.upper, 3)
+    ('exact', 1.994, 1.994)
+
     Attributes:
         entries: Mechanisms so far.  Further steps with the label and settings of the
             last entry are added to that entry.
@@ -96,18 +86,76 @@ class Odometer:
     Source: Rogers et al. (2016), arXiv:1605.08294.
     """
 
-    def __init__(self, entries: Sequence[Entry] = ()) -> None:
-        self.entries: list[Entry] = list(entries)
+    def __init__(self, entries: Sequence[Entry | MechanismEntry] = ()) -> None:
+        self.entries: list[Entry | MechanismEntry] = list(entries)
 
     def __repr__(self) -> str:
         """Returns the numbers of entries and steps."""
         steps = sum(phase.steps for phase in self.phases)
         return f"Odometer(entries={len(self.entries)}, steps={steps})"
 
+    @classmethod
+    def of(cls, plan: Plan, label: str = "DP-SGD") -> Self:
+        """Returns an odometer with all steps of a plan, whatever their sampling.
+
+        Every question about the run has a method of the odometer:
+
+        >>> plan = Plan.create(
+        ...     sample_size=60_000,
+        ...     expected_batch_size=600,
+        ...     epochs=10,
+        ...     noise_multiplier=1.1,
+        ...     delta=1e-6,
+        ... )
+        >>> run = Odometer.of(plan)
+        >>> round(run.epsilon(1e-6), 3), f"{run.delta(1.0):.3g}"
+        (1.753, '0.000767')
+        >>> round(run.trade_off(0.1)[0].value, 3)
+        0.179
+        >>> round(run.privacy_loss_distribution().epsilon(1e-6), 3)
+        1.753
+        >>> round(run.rdp_curve().epsilon(1e-6), 3)
+        1.977
+
+        Args:
+            plan: The plan.
+            label: Name for display.
+        """
+        ledger = cls()
+        for phase in plan.phases:
+            ledger.add_steps(phase, label)
+        return ledger
+
     @property
     def phases(self) -> list[Phase]:
-        """Phases of the entries."""
-        return [entry.phase for entry in self.entries]
+        """Phases of the entries that are steps."""
+        return [entry.phase for entry in self.entries if isinstance(entry, Entry)]
+
+    @property
+    def mechanisms(self) -> list[tuple[Mechanism | PrivacyLossDistribution, int]]:
+        """Other mechanisms of the entries, and how often each of them ran."""
+        others = (entry for entry in self.entries if isinstance(entry, MechanismEntry))
+        return [(entry.mechanism, entry.count) for entry in others]
+
+    def add(
+        self,
+        mechanism: Mechanism | PrivacyLossDistribution,
+        label: str = "query",
+        count: int = 1,
+    ) -> None:
+        """Adds a mechanism other than Gaussian noise.
+
+        Args:
+            mechanism: ``LaplaceMechanism``, ``DiscreteGaussianMechanism``,
+                ``RandomizedResponse``, ``EpsilonDelta`` or ``PrivacyLossDistribution``.
+                The last two are upper bounds, and count as 0 in lower bounds.
+            label: Name for display.
+            count: How often it ran, each time with new noise.
+
+        Raises:
+            AccountingError: an argument is outside its domain.
+        """
+        self.entries.append(MechanismEntry(label, mechanism, count))
 
     def add_dp_sgd(
         self,
@@ -168,8 +216,8 @@ class Odometer:
             self.add_gaussian(noise, label)
 
     def _add(self, entry: Entry) -> None:
-        if self.entries:
-            last = self.entries[-1]
+        last = self.entries[-1] if self.entries else None
+        if isinstance(last, Entry):
             is_alike = (last.label, last.mechanism) == (entry.label, entry.mechanism)
             if is_alike and is_continued_by(last.phase, entry.phase):
                 total = last.phase.steps + entry.phase.steps
@@ -190,13 +238,8 @@ class Odometer:
             AccountingError: an argument is outside its domain, or the accountant does
                 not apply to the entries.
         """
-        chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-        delta = validation.delta(delta)
-        if not self.entries:
-            return 0.0
-        total = sum(phase.steps for phase in self.phases)
-        spent = chosen.epsilons(self.phases, [total], delta, relation)
-        return float(spent[0])
+        terms = (delta, accountant, neighboring_relation)
+        return self.epsilon_interval(*terms).value
 
     def epsilon_interval(
         self,
@@ -209,6 +252,10 @@ class Odometer:
         Raises:
             AccountingError: as ``epsilon``.
         """
+        if self.mechanisms:
+            at_delta = validation.delta(delta)
+            together = self._composed(accountant, neighboring_relation)
+            return together.epsilon_interval(at_delta)
         terms = (delta, accountant, neighboring_relation)
         return epsilon_interval(self.phases, *terms)
 
@@ -231,7 +278,25 @@ class Odometer:
             AccountingError: as ``epsilon``.
         """
         terms = (epsilon, accountant, neighboring_relation)
-        return delta_interval(self.phases, *terms).value
+        return self.delta_interval(*terms).value
+
+    def delta_interval(
+        self,
+        epsilon: float,
+        accountant: str = "exact",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    ) -> Interval:
+        """Returns the interval of δ of all entries at epsilon >= 0.
+
+        Raises:
+            AccountingError: as ``epsilon``.
+        """
+        if self.mechanisms:
+            losses = np.array([validation.epsilon(epsilon)])
+            together = self._composed(accountant, neighboring_relation)
+            return together.delta_intervals(losses)[0]
+        terms = (epsilon, accountant, neighboring_relation)
+        return delta_interval(self.phases, *terms)
 
     def epsilons(
         self, delta: float, neighboring_relation: str = ADD_OR_REMOVE_ONE
@@ -246,6 +311,8 @@ class Odometer:
         """
         relation = NeighboringRelation.of(neighboring_relation)
         delta = validation.delta(delta)
+        if self.mechanisms:
+            return {EXACT: self.epsilon(delta, EXACT, relation)}
         if not self.entries:
             return dict.fromkeys(ACCOUNTANTS, 0.0)
         answers = all_answers(self.phases, delta, neighboring_relation=relation)
@@ -278,7 +345,7 @@ class Odometer:
             delta=delta,
             accountant=accountant,
             neighboring_relation=neighboring_relation,
-            before=self.phases,
+            before=self._only_phases("a search"),
         )
 
     def sample_rate(
@@ -303,7 +370,7 @@ class Odometer:
             delta=delta,
             accountant=accountant,
             neighboring_relation=neighboring_relation,
-            before=self.phases,
+            before=self._only_phases("a search"),
         )
 
     def steps(
@@ -328,7 +395,7 @@ class Odometer:
             delta=delta,
             accountant=accountant,
             neighboring_relation=neighboring_relation,
-            before=self.phases,
+            before=self._only_phases("a search"),
         )
 
     def privacy_loss_distribution(
@@ -336,12 +403,21 @@ class Odometer:
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
         interval: float | None = None,
     ) -> PrivacyLossDistribution:
-        """Returns the privacy loss distribution of all entries."""
+        """Returns the privacy loss distribution of all entries.
+
+        With mechanisms other than steps, interval must be None.
+        """
+        if self.mechanisms:
+            if interval is not None:
+                rule = "None for mechanisms other than steps"
+                validation.refuse("interval", rule, interval)
+            relation = NeighboringRelation.of(neighboring_relation)
+            return self._composed(EXACT, relation).distribution(relation)
         return PrivacyLossDistribution.of(self.phases, neighboring_relation, interval)
 
     def rdp_curve(self, neighboring_relation: str = ADD_OR_REMOVE_ONE) -> RdpCurve:
-        """Returns bounds on the Rényi divergences of all entries."""
-        return RdpCurve.of(self.phases, neighboring_relation)
+        """Returns bounds on the Rényi divergences of all entries, if all are steps."""
+        return RdpCurve.of(self._only_phases("rdp_curve"), neighboring_relation)
 
     def trade_off(
         self,
@@ -356,13 +432,16 @@ class Odometer:
         Raises:
             AccountingError: as ``epsilon``.
         """
+        if self.mechanisms:
+            rates = checked_rates(false_positive_rates)
+            together = self._composed(accountant, neighboring_relation)
+            return together.trade_off(rates)
         terms = (accountant, neighboring_relation)
         return trade_off_intervals(self.phases, false_positive_rates, *terms)
 
     def to_json(self) -> str:
         """Returns a checkpoint as JSON."""
-        entries = [asdict(entry) for entry in self.entries]
-        return json.dumps({"version": VERSION, "entries": entries}, allow_nan=False)
+        return json_of(self.entries)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -371,21 +450,27 @@ class Odometer:
         Raises:
             AccountingError: the text is no such checkpoint.
         """
-        try:
-            data: dict[str, Any] = json.loads(text)
-            if data["version"] != VERSION or data["version"] is True:
-                validation.refuse("version", f"{VERSION}", data["version"])
-            if unknown := data.keys() - {"version", "entries"}:
-                raise KeyError(*unknown)
-            return cls(
-                [
-                    Entry(**{**entry, "phase": phase_of(entry["phase"])})
-                    for entry in data["entries"]
-                ]
-            )
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        return cls(entries_of(text))
+
+    def _composed(self, accountant: str, neighboring_relation: str) -> Composition:
+        """Returns the composition of steps and other mechanisms.
+
+        Raises:
+            AccountingError: the accountant is not the exact one.
+        """
+        relation = NeighboringRelation.of(neighboring_relation)
+        if deciding_name(accountant) != EXACT:
+            rule = "'exact', which alone composes other mechanisms with steps"
+            validation.refuse("accountant", rule, accountant)
+        return Composition(self.phases, self.mechanisms, relation)
+
+    def _only_phases(self, subject: str) -> list[Phase]:
+        """Returns the phases of the entries, if there are no other mechanisms."""
+        if self.mechanisms:
             raise AccountingError(
-                f"odometer must be a checkpoint of an odometer, got {text[:80]!r}. "
-                "Pass the text that to_json returned.",
-                field="odometer",
-            ) from error
+                f"entries must be steps and Gaussian queries for {subject}, got a "
+                "mechanism of another kind. Call epsilon_interval for several settings "
+                "instead, and choose one.",
+                field="entries",
+            )
+        return self.phases

@@ -1,0 +1,154 @@
+"""Gaussian noise that is correlated between steps, on top of another noise source.
+
+A step adds z̃ₜ = zₜ − Σ cᵢ z̃ₜ₋ᵢ to the clipped sum gₜ, where zₜ is fresh noise and i is
+from 1 to b − 1.  The past noise is a state of b − 1 numbers for each parameter.
+
+It is defined by the released values: z̃ₜ = yₜ − gₜ, with the rounding of secure noise.
+Then yₜ is the rounded value of (Cg + z)ₜ − Σ cᵢ yₜ₋ᵢ.  This is a function of earlier
+releases and of one Gaussian mechanism on Cg, so rounding is post-processing as without
+correlation.  Two roundings of the arithmetic remain outside the analysis, as in
+``noise.secure``: those of the sum Σ cᵢ z̃ₜ₋ᵢ and of yₜ − gₜ, a few units in the last
+place.
+
+Source: Choquette-Choo et al. (2023), arXiv:2306.08153.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.accounting.correlated.strategies import ToeplitzStrategy
+from dpsgd_explorer.dp.noise.base import NoiseSource
+from dpsgd_explorer.errors import PrivacyError
+
+CHANGED = (
+    "correlated noise must be added to sums of one shape, dtype and device in all "
+    "steps, with one noise multiplier and one clipping bound; {}. Create a new engine "
+    "with after= for other parameters."
+)
+
+
+class CorrelatedNoise:
+    """Noise of a banded strategy; each call of ``begin_step`` begins a row of C⁻¹.
+
+    Args:
+        fresh: Source of the independent noise z.
+        strategy: The first column of C.
+
+    Attributes:
+        note: Description for the receipt.
+        repeatable: True if ``fresh`` repeats its noise.  Only then does a state contain
+            the past noise, which is as secret as a key.
+    """
+
+    def __init__(self, fresh: NoiseSource, strategy: ToeplitzStrategy) -> None:
+        self._fresh, self._strategy = fresh, strategy
+        self.note = f"{fresh.note}; correlated in {strategy.bands} bands"
+        self.repeatable = fresh.repeatable
+        self._growth = np.sqrt(np.cumsum(strategy.noise_weights() ** 2))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._first = self._row = self._chunk = 0
+        self._past: list[Tensor] = []  # past noise of each chunk, [b - 1, P]
+        self._rows: list[int] = []  # number of rows drawn for each chunk
+        self._deviation = 0.0
+
+    @property
+    def growth(self) -> float:
+        """Standard deviation of the last step's noise, in units of fresh noise."""
+        return float(self._growth[min(self._row, len(self._growth) - 1)])
+
+    def begin_step(self, step: int) -> None:
+        """Begins the noise of a step, 0, 1, ...
+
+        Raises:
+            PrivacyError: a step is missing, was interrupted, or is not the first of a
+                round of b steps although no noise was drawn yet.
+        """
+        if not self._rows:
+            self._first = step
+        bands, self._row, self._chunk = self._strategy.bands, step - self._first, 0
+        is_next = all(rows == self._row for rows in self._rows)
+        if not is_next or self._first % bands:
+            raise PrivacyError(
+                f"with correlated noise every step must follow the one before, from "
+                f"the start of a round of {bands} steps, got step {step} after "
+                f"{self._rows[:1]} steps since step {self._first}. Load the last saved "
+                "state into a new engine."
+            )
+
+    def add_to(
+        self, values: Tensor, standard_deviation: float, divisor: float = 1.0
+    ) -> Tensor:
+        """Adds noise and divides, as ``Noise.add_to`` does; chunks come in one order.
+
+        Args:
+            values: Values [P], changed in place.
+            standard_deviation: Standard deviation of the fresh noise z on each value.
+            divisor: Divisor of the noisy values.
+
+        Returns:
+            Squared norm of the values before noise.  Not private.
+
+        Raises:
+            PrivacyError: values or standard deviation are not those of the step before.
+        """
+        past = self._past_of(values, standard_deviation)
+        square = torch.dot(values, values)
+        before = values.clone()
+        bands = self._strategy.bands
+        for i, coefficient in enumerate(self._strategy.coefficients[1:], start=1):
+            if i <= self._row:
+                values.add_(past[(self._row - i) % (bands - 1)], alpha=-coefficient)
+        self._fresh.add_to(values, standard_deviation)
+        if bands > 1:
+            torch.sub(values, before, out=past[self._row % (bands - 1)])
+        values.div_(divisor)
+        return square
+
+    def _past_of(self, values: Tensor, standard_deviation: float) -> Tensor:
+        """Returns the past noise of the next chunk, and counts the row."""
+        chunk, self._chunk = self._chunk, self._chunk + 1
+        if self._row == 0 and chunk == len(self._rows):
+            shape = (self._strategy.bands - 1, values.numel())
+            self._past.append(values.new_zeros(shape))
+            self._rows.append(0)
+            self._deviation = standard_deviation
+        if chunk >= len(self._rows) or self._rows[chunk] != self._row:
+            raise PrivacyError(CHANGED.format("there are more values, or a step began"))
+        past = self._past[chunk]
+        kinds = [(x.shape[-1], x.dtype, x.device) for x in (past, values)]
+        if kinds[0] != kinds[1]:
+            raise PrivacyError(CHANGED.format(f"got {kinds[1]} after {kinds[0]}"))
+        if standard_deviation != self._deviation:
+            was, now = self._deviation, standard_deviation
+            words = f"got standard deviation {now} after {was}"
+            raise PrivacyError(CHANGED.format(words))
+        self._rows[chunk] += 1
+        return past
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state; with a secret source, nothing of the past noise."""
+        state: dict[str, Any] = {"fresh": self._fresh.state()}
+        if self.repeatable:
+            state |= {
+                "first": self._first,
+                "rows": list(self._rows),
+                "past": [past.clone() for past in self._past],
+                "deviation": self._deviation,
+            }
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues from a state, or with a fresh strategy if noise is secret."""
+        self._fresh.restore(state["fresh"])
+        self._begin()
+        if self.repeatable:
+            self._first, self._deviation = state["first"], state["deviation"]
+            self._rows = list(state["rows"])
+            self._past = [past.clone() for past in state["past"]]
