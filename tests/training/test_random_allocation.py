@@ -79,7 +79,7 @@ def test_evaluations_have_the_epsilon_of_the_library(allocated):
 
 
 @pytest.mark.parametrize(
-    "private", [pytest.param(True, marks=pytest.mark.long("exact ε")), False]
+    "private", [pytest.param(True, marks=pytest.mark.long("real runs")), False]
 )
 def test_a_run_killed_within_an_epoch_goes_on_with_the_very_next(allocated, private):
     config = allocated(private=private, steps=SLOTS + 2, evaluations=2)
@@ -90,7 +90,7 @@ def test_a_run_killed_within_an_epoch_goes_on_with_the_very_next(allocated, priv
         assert events(config, checkpoint=run.checkpoint()) == whole[count:]
 
 
-@pytest.mark.long("exact ε of several numbers of steps")
+@pytest.mark.long("real runs")
 def test_a_run_stops_at_a_budget_that_the_next_step_would_exceed(allocated):
     plan = allocated(steps=2 * SLOTS).plan
     budget = plan.epsilon(SLOTS + 1)

@@ -144,7 +144,7 @@ test("a count's claim is said once", () => {
   const catalogue = {accountants: {exact: "Exact", rdp: "Rényi (RDP)"}, claims: {exact: "exact", rdp: "bound"}};
   assert.equal(accountantName("exact", catalogue), "Exact");
   assert.equal(accountantName("rdp", catalogue), "Rényi (RDP): bound");
-  const said = (accountant, status) => terms({private: true, delta: 1e-5, neighboring_relation: "add_or_remove_one", accountant, status}, catalogue);
+  const said = (accountant, status) => terms({private: true, delta: 1e-5, neighboring_relation: "add_or_remove_one", sampling_words: "Poisson sampling", accountant, status}, catalogue);
   assert.ok(said("exact", "exact").endsWith("Poisson sampling; accountant: Exact"));
   assert.ok(said("rdp", "bound").endsWith("Poisson sampling; accountant: Rényi (RDP), bound"));
 });

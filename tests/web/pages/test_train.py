@@ -47,7 +47,7 @@ def test_what_the_set_up_spends_stands_on_the_page_with_its_terms(get):
     page = get(target_epsilon="2", delta="1e-6")
     assert '<span data-plan="epsilon">2.00</span>' in page
     assert '<span data-plan="delta">1e-6</span>' in page
-    assert "add or remove one record, Poisson sampling" in page
+    assert 'one record, <span data-plan="sampling">Poisson sampling</span>' in page
 
 
 def test_a_wrong_value_is_shown_at_its_field_and_the_rest_is_kept(get):
