@@ -121,6 +121,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/web/content/glossary.py": "one table of terms",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
     "tests/js/widgets": "one module for each widget",
+    "tests/training": "one module for each part of a training run",
     "tests": "one module for each tool and for each promise of the whole tree",
     "tests/accounting/exact/test_accountant.py": "the promises of one class",
     "tests/accounting/core/test_numbers.py": "one call of every public function",
