@@ -7,17 +7,21 @@ the batches of their loaders.  The past noise of 7 steps is 28 bytes for each pa
 from __future__ import annotations
 
 import copy
-from typing import Any
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks import record
 from benchmarks.models import CASES
 from dpsgd_explorer.accounting import ToeplitzStrategy, banded_strategy
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.training.timing import Step, time_in_turns
+from tools.marked_text import markdown_table, put
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "how-to" / "correlated-noise.md"
+HEAD = ("noise", "CPU time of a step", "ratio (quartiles)", "memory of past noise")
 
 MODEL, BANDS = "wide_mlp", 8
 PLANNED, RECORDS = 1000, 8192
@@ -57,8 +61,8 @@ def private_step(model: nn.Module, strategy: ToeplitzStrategy | None) -> Step:
     return Step(step)
 
 
-def measure(seconds: float = SECONDS) -> dict[str, Any]:
-    """Return milliseconds per step, their ratio with quartiles, and the past noise."""
+def measure(seconds: float = SECONDS) -> list[tuple[str, str, str, str]]:
+    """Returns a row for each noise: time, ratio with quartiles, past noise."""
     model = CASES[MODEL].make()
     parameters = sum(p.numel() for p in model.parameters())
     strategies = {"independent": None, "correlated": banded_strategy(PLANNED, BANDS)}
@@ -70,25 +74,20 @@ def measure(seconds: float = SECONDS) -> dict[str, Any]:
         step.run()
     timings = time_in_turns(steps, seconds)
     correlated = timings["correlated"]
-    return {
-        "model": MODEL,
-        "bands": BANDS,
-        "independent_ms": timings["independent"].milliseconds,
-        "correlated_ms": correlated.milliseconds,
-        "ratio": round(correlated.ratio, 3),
-        "ratio_low": round(correlated.low, 3),
-        "ratio_high": round(correlated.high, 3),
-        "allowed_ratio": ALLOWED_RATIO,
-        "past_noise_mebibytes": round((BANDS - 1) * 4 * parameters / 2**20, 1),
-    }
+    mebibytes = (BANDS - 1) * 4 * parameters / 2**20
+    return [
+        ("independent", f"{timings['independent'].milliseconds:.0f} ms", "1", "none"),
+        (
+            f"correlated, b = {BANDS}",
+            f"{correlated.milliseconds:.0f} ms",
+            f"{correlated.ratio:.2f} ({correlated.low:.2f} to {correlated.high:.2f})",
+            f"{mebibytes:.0f} MiB",
+        ),
+    ]
 
 
 def main() -> None:
-    """Measure, print, and write the results."""
-    measured = measure()
-    print(
-        f"{MODEL}: independent {measured['independent_ms']:.1f} ms, {BANDS} bands "
-        f"{measured['correlated_ms']:.1f} ms, ratio {measured['ratio']} (at most "
-        f"{ALLOWED_RATIO}), past noise {measured['past_noise_mebibytes']} MiB"
-    )
-    print(record.write("correlated_steps", measured))
+    """Measures both steps, and writes the table."""
+    table = markdown_table(HEAD, measure())
+    print(f"{table}\nat most {ALLOWED_RATIO} is the goal")
+    put(PAGE, "correlated steps", table)

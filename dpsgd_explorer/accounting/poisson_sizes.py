@@ -21,7 +21,10 @@ def is_likely_total(
 
     For true Poisson batches the answer is False with a probability of at most 1e-12.
     The total of T batches is Binomial(T N, q).  By Chernoff's inequality, a share a of
-    T N has a probability of at most exp(-T N KL(a || q)) on either side.
+    T N has a probability of at most exp(-T N KL(a || q)) on either side.  The bound
+    holds for cyclic Poisson sampling too.  With x = q (e^s - 1), a record's uses in j
+    rounds of b batches and k further ones have the moment generating function
+    (1 + bx)^j (1 + kx), which is at most (1 + x)^(bj + k).
 
     Args:
         samples: Records of all batches together.

@@ -437,7 +437,8 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
         earlier: State of the engine of the earlier phase, or None.
 
     Raises:
-        ConfigError: the seed is outside its domain, or given to secure noise.
+        ConfigError: the seed is outside its domain, or given to secure noise; or the
+            earlier engine has other users, or correlated noise with an audit now.
     """
     plan, options, ranks = config.plan, config.options, config.ranks
     users = config.users
@@ -446,6 +447,12 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
             "after",
             "after must be an engine with the same user_ids, because epsilon of "
             "records and of users cannot be added up, got an engine with other ones.",
+        )
+    if earlier is not None and earlier.has_correlated_noise and config.canaries:
+        raise ConfigError(
+            "audit",
+            "audit must be 0 after an engine with noise_correlation, whose steps have "
+            f"no canaries and are counted in rounds, got {config.canaries}.",
         )
     noise, generator, seed = generators(
         options.noise, config.seed, ranks, samples_alone=config.spread is Local

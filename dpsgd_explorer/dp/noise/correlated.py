@@ -54,7 +54,7 @@ class CorrelatedNoise:
 
     def _begin(self) -> None:
         self._first = self._row = self._chunk = 0
-        self._past: list[Tensor] = []  # past noise of each chunk, [b - 1, P]
+        self._past: list[list[Tensor]] = []  # noise [P] of b - 1 steps, of each chunk
         self._rows: list[int] = []  # number of rows drawn for each chunk
         self._deviation = 0.0
 
@@ -111,20 +111,20 @@ class CorrelatedNoise:
         values.div_(divisor)
         return square
 
-    def _past_of(self, values: Tensor, standard_deviation: float) -> Tensor:
+    def _past_of(self, values: Tensor, standard_deviation: float) -> list[Tensor]:
         """Returns the past noise of the next chunk, and counts the row."""
         chunk, self._chunk = self._chunk, self._chunk + 1
         if self._row == 0 and chunk == len(self._rows):
-            shape = (self._strategy.bands - 1, values.numel())
-            self._past.append(values.new_zeros(shape))
+            kept = range(self._strategy.bands - 1)
+            self._past.append([torch.zeros_like(values) for _ in kept])
             self._rows.append(0)
             self._deviation = standard_deviation
         if chunk >= len(self._rows) or self._rows[chunk] != self._row:
             raise PrivacyError(CHANGED.format("there are more values, or a step began"))
         past = self._past[chunk]
-        kinds = [(x.shape[-1], x.dtype, x.device) for x in (past, values)]
-        if kinds[0] != kinds[1]:
-            raise PrivacyError(CHANGED.format(f"got {kinds[1]} after {kinds[0]}"))
+        kinds = [(len(x), x.dtype, x.device) for x in (*past[:1], values)]
+        if kinds[0] != kinds[-1]:
+            raise PrivacyError(CHANGED.format(f"got {kinds[-1]} after {kinds[0]}"))
         if standard_deviation != self._deviation:
             was, now = self._deviation, standard_deviation
             words = f"got standard deviation {now} after {was}"
@@ -139,7 +139,7 @@ class CorrelatedNoise:
             state |= {
                 "first": self._first,
                 "rows": list(self._rows),
-                "past": [past.clone() for past in self._past],
+                "past": _copies(self._past),
                 "deviation": self._deviation,
             }
         return state
@@ -151,4 +151,8 @@ class CorrelatedNoise:
         if self.repeatable:
             self._first, self._deviation = state["first"], state["deviation"]
             self._rows = list(state["rows"])
-            self._past = [past.clone() for past in state["past"]]
+            self._past = _copies(state["past"])
+
+
+def _copies(past: list[list[Tensor]]) -> list[list[Tensor]]:
+    return [[noise.clone() for noise in chunk] for chunk in past]

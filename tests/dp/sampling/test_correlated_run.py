@@ -200,6 +200,8 @@ def test_a_later_engine_adds_its_rounds():
         second.group_epsilon(2)
     white = {"noise_correlation": None, "after": second}
     second.detach()
+    with pytest.raises(ConfigError, match="audit must be 0 after an engine with"):
+        attached(first[0], first[1], **SIZES | white, audit=100)
     third, _ = attached(first[0], first[1], **SIZES | white)
     with pytest.raises(PrivacyError, match="without noise_correlation"):
         third.group_epsilon(2)
