@@ -16,14 +16,18 @@ from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.hub.examples.default_run import default_plan
 from dpsgd_explorer.web.hub.widgets.regression_errors.widget import (
+    FIRST_EPSILON,
     REPETITIONS,
-    SHOWN,
-    comparison,
+    median_at,
 )
 from dpsgd_explorer.web.labs.regression import figures as lab
 from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
 from dpsgd_explorer.web.labs.regression.release_figures import cloud_picture
-from dpsgd_explorer.web.labs.regression.results import View, median_range
+from dpsgd_explorer.web.labs.regression.results import (
+    View,
+    median_range,
+    sweep_cached,
+)
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.rounding import (
     known_to,
@@ -71,7 +75,7 @@ NUMERALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "all 
 @cache
 def comparison_picture() -> Picture:
     """Returns the error of all methods against ε."""
-    return lab.errors_picture(comparison())
+    return lab.errors_picture(View(RegressionQuestion(epsilon=FIRST_EPSILON)))
 
 
 @cache
@@ -151,15 +155,16 @@ def error_of_one_in_twenty(method: str, epsilon: float) -> str:
 def _released(
     method: str, epsilon: float, spending: str, repetitions: int
 ) -> tuple[Spread, Array]:
-    """Returns the errors of releases; those of the comparison figure if it has them."""
-    shown = comparison()
-    is_shown = (spending, repetitions) == (shown.question.variant, REPETITIONS)
-    if is_shown and epsilon in SHOWN:
-        at, sweep = SHOWN.index(epsilon), shown.sweeps[method]
-    else:
-        question = RegressionQuestion(epsilon=epsilon, repetitions=repetitions)
-        at, sweep = 0, View(question).chosen[method][spending]
-    return sweep.spreads[at], sweep.mse[at]
+    """Returns the spread and the errors of releases at one ε."""
+    question = RegressionQuestion(epsilon=epsilon)
+    found = sweep_cached(
+        question.perturbation(method, spending),
+        question.prepared_housing,
+        (epsilon,),
+        question.delta,
+        (repetitions, question.seed),
+    )
+    return found.spreads[0], found.mse[0]
 
 
 def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float:
@@ -172,9 +177,7 @@ def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float
 
 def descent_error(epsilon: float) -> str:
     """Returns the error of the figure's descent at ``epsilon``."""
-    spread = comparison().followed[""].within(epsilon)
-    assert spread is not None, "a descent that has begun has an error"
-    return nearest(spread.median)
+    return nearest(median_at("small_noise", epsilon))
 
 
 def compared_error(method: str, epsilon: float) -> float:
@@ -182,11 +185,7 @@ def compared_error(method: str, epsilon: float) -> float:
 
     Both are private: the descent has the rate that follows from public bounds.
     """
-    if method == "adassp":
-        return median_error("adassp", epsilon, "tight", REPETITIONS)
-    spread = comparison().regimes["large_noise"].within(epsilon)
-    assert spread is not None, "a descent that has begun has an error"
-    return spread.median
+    return median_at("large_noise" if method == "descent" else method, epsilon)
 
 
 def error_at_the_private_rate(epsilon: float) -> str:
