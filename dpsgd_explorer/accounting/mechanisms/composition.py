@@ -137,15 +137,21 @@ class Composition:
 
     def epsilon_interval(self, delta: float) -> Interval:
         """Returns the interval of ε at delta in (0, 1)."""
+        pair = self._losses(delta)
+        if pair is None:
+            return self._added_up(delta)
+        smaller, larger = pair
+        upper = max(loss.epsilon(delta) for loss in larger)
+        if math.isinf(upper):
+            return self._added_up(delta)
+        least = max(loss.epsilon(delta * (1 + ROUND_OFF)) for loss in smaller)
+        return interval(min(least * (1 - ROUND_OFF), upper), upper)
+
+    def _added_up(self, delta: float) -> Interval:
+        """Returns the sum of the parts' ε, each with an equal share of δ."""
         share = delta / len(self._parts)
         upper = math.fsum(part.epsilon(share) for part in self._parts)
         lower = max(part.lower(delta) for part in self._parts)
-        pair = self._losses(delta)
-        if pair is not None:
-            smaller, larger = pair
-            upper = min(upper, max(loss.epsilon(delta) for loss in larger))
-            least = max(loss.epsilon(delta * (1 + ROUND_OFF)) for loss in smaller)
-            lower = max(lower, least * (1 - ROUND_OFF))
         return interval(min(lower, upper), upper)
 
     def delta_intervals(self, epsilons: Floats) -> list[Interval]:
@@ -319,10 +325,16 @@ def _steps_part(phases: Sequence[Phase], relation: NeighboringRelation) -> Part:
         ]
         return [(low, np.minimum(high, 1.0)) for low, high in sides]
 
-    def top(tail: float) -> float:
-        return bounds(tail).value
+    # With random allocation, the first two grids are enough for a range.
+    ranging = ExactAccountant(2) if has_slots(phases) else exact
 
-    return Part(curves, top, top, lambda delta: bounds(delta).lower or 0.0)
+    def top(tail: float) -> float:
+        return float(ranging.epsilons(phases, total, tail, relation)[0])
+
+    def epsilon(delta: float) -> float:
+        return bounds(delta).value
+
+    return Part(curves, top, epsilon, lambda delta: bounds(delta).lower or 0.0)
 
 
 def _repeated_end(part: Part, top: float, tail: float) -> float:

@@ -124,7 +124,7 @@ class DiscreteGaussianMechanism(Mechanism):
     >>> one = DiscreteGaussianMechanism(scale=10)
     >>> curve = one.curve(np.array([0.1]), NeighboringRelation("add_or_remove_one"))
     >>> f"{curve[0]:.4g}"
-    '0.008529'
+    '0.008762'
 
     Attributes:
         scale: b of the probabilities e^(-k²/2b²), up to 100,000; about the standard

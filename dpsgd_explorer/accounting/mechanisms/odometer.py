@@ -17,9 +17,9 @@ arXiv:1605.08294).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase import AllocationPhase, is_continued_by
+from dpsgd_explorer.accounting.core.root_finding import unreachable
 from dpsgd_explorer.accounting.mechanisms.composition import Composition
 from dpsgd_explorer.accounting.mechanisms.entries import (
     DP_SGD,
@@ -42,6 +43,10 @@ from dpsgd_explorer.accounting.mechanisms.entries import (
     json_of,
 )
 from dpsgd_explorer.accounting.mechanisms.noise import Mechanism
+from dpsgd_explorer.accounting.mechanisms.searches import (
+    most_steps_within,
+    nearest_within,
+)
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import (
@@ -334,19 +339,29 @@ class Odometer:
     ) -> float:
         """Returns the least noise multiplier of further steps that meets the target.
 
+        With mechanisms other than steps, it is within 0.1% of the least one.
+
         Raises:
             AccountingError: an argument is outside its domain, or no noise reaches the
                 target, for example because the entries exceed it alone.
         """
-        return calibration.noise_multiplier(
+        terms = (delta, accountant, neighboring_relation)
+        least = calibration.noise_multiplier(
             target_epsilon=target_epsilon,
             sample_rate=sample_rate,
             steps=steps,
             delta=delta,
             accountant=accountant,
             neighboring_relation=neighboring_relation,
-            before=self._only_phases("a search"),
+            before=self.phases,
         )
+        if not self.mechanisms:
+            return least
+
+        def is_within(noise: float) -> bool:
+            return self._spent(sample_rate, noise, steps, *terms) <= target_epsilon
+
+        return self._found(least, is_within, 2.0, target_epsilon, *terms)
 
     def sample_rate(
         self,
@@ -360,18 +375,28 @@ class Odometer:
     ) -> float:
         """Returns the largest sample rate of further steps that meets the target.
 
+        With mechanisms other than steps, it is within 0.1% of the largest one.
+
         Raises:
             AccountingError: as ``noise_multiplier``.
         """
-        return calibration.sample_rate(
+        terms = (delta, accountant, neighboring_relation)
+        most = calibration.sample_rate(
             target_epsilon=target_epsilon,
             noise_multiplier=noise_multiplier,
             steps=steps,
             delta=delta,
             accountant=accountant,
             neighboring_relation=neighboring_relation,
-            before=self._only_phases("a search"),
+            before=self.phases,
         )
+        if not self.mechanisms:
+            return most
+
+        def is_within(rate: float) -> bool:
+            return self._spent(rate, noise_multiplier, steps, *terms) <= target_epsilon
+
+        return self._found(most, is_within, 0.5, target_epsilon, *terms)
 
     def steps(
         self,
@@ -388,15 +413,53 @@ class Odometer:
         Raises:
             AccountingError: an argument is outside its domain.
         """
-        return calibration.steps(
+        terms = (delta, accountant, neighboring_relation)
+        most = calibration.steps(
             target_epsilon=target_epsilon,
             sample_rate=sample_rate,
             noise_multiplier=noise_multiplier,
             delta=delta,
             accountant=accountant,
             neighboring_relation=neighboring_relation,
-            before=self._only_phases("a search"),
+            before=self.phases,
         )
+        if not self.mechanisms:
+            return most
+
+        def is_within(steps: int) -> bool:
+            spent = self._spent(sample_rate, noise_multiplier, steps, *terms)
+            return spent <= target_epsilon
+
+        return most_steps_within(most, is_within)
+
+    def _found(
+        self,
+        start: float,
+        is_within: Callable[[float], bool],
+        factor: float,
+        target_epsilon: float,
+        *terms: Any,
+    ) -> float:
+        """Returns the result of ``nearest_within``.
+
+        Raises:
+            AccountingError: the entries alone exceed the target, or nearly.
+        """
+        spent = self.epsilon(*terms)
+        found = None
+        if spent <= target_epsilon:
+            found = nearest_within(start, is_within, factor)
+        if found is None:
+            raise unreachable(target_epsilon, spent)
+        return found
+
+    def _spent(
+        self, sample_rate: float, noise_multiplier: float, steps: int, *terms: Any
+    ) -> float:
+        """Returns ε of all entries and of further steps."""
+        both = Odometer(self.entries)
+        both.add_dp_sgd(sample_rate, noise_multiplier, steps)
+        return both.epsilon(*terms)
 
     def privacy_loss_distribution(
         self,
@@ -417,7 +480,13 @@ class Odometer:
 
     def rdp_curve(self, neighboring_relation: str = ADD_OR_REMOVE_ONE) -> RdpCurve:
         """Returns bounds on the Rényi divergences of all entries, if all are steps."""
-        return RdpCurve.of(self._only_phases("rdp_curve"), neighboring_relation)
+        if self.mechanisms:
+            raise AccountingError(
+                "entries must be steps and Gaussian queries for a Rényi curve, got a "
+                "mechanism of another kind. Call privacy_loss_distribution instead.",
+                field="entries",
+            )
+        return RdpCurve.of(self.phases, neighboring_relation)
 
     def trade_off(
         self,
@@ -463,14 +532,3 @@ class Odometer:
             rule = "'exact', which alone composes other mechanisms with steps"
             validation.refuse("accountant", rule, accountant)
         return Composition(self.phases, self.mechanisms, relation)
-
-    def _only_phases(self, subject: str) -> list[Phase]:
-        """Returns the phases of the entries, if there are no other mechanisms."""
-        if self.mechanisms:
-            raise AccountingError(
-                f"entries must be steps and Gaussian queries for {subject}, got a "
-                "mechanism of another kind. Call epsilon_interval for several settings "
-                "instead, and choose one.",
-                field="entries",
-            )
-        return self.phases

@@ -247,13 +247,54 @@ def test_an_accountant_or_a_search_that_does_not_apply_is_rejected():
     with pytest.raises(AccountingError, match="accountant must be 'exact'"):
         ledger.epsilon(DELTA, "rdp", **terms)
     with pytest.raises(AccountingError, match="entries must be steps"):
-        ledger.steps(
-            target_epsilon=2.0, sample_rate=0.1, noise_multiplier=1.0, delta=DELTA
-        )
-    with pytest.raises(AccountingError, match="entries must be steps"):
         ledger.rdp_curve()
     with pytest.raises(AccountingError, match="mechanism must be LaplaceMechanism"):
         ledger.add("laplace")
+
+
+@pytest.mark.long("long statistics")
+def test_further_steps_spend_the_rest_of_the_budget():
+    ledger = Odometer()
+    ledger.add(LaplaceMechanism(2.0))
+    ledger.add(EpsilonDelta(0.1))
+    budget = {"target_epsilon": 1.5, "delta": DELTA}
+    run = {"sample_rate": 0.02, "noise_multiplier": 2.0, "steps": 100}
+
+    def spent(**change):
+        both = Odometer(ledger.entries)
+        both.add_dp_sgd(**run | change)
+        return both.epsilon(DELTA)
+
+    def found(name):
+        rest = {key: x for key, x in run.items() if key != name}
+        return getattr(ledger, name)(**rest, **budget)
+
+    noise, rate, steps = (
+        found(x) for x in ("noise_multiplier", "sample_rate", "steps")
+    )
+    assert spent(noise_multiplier=noise) <= 1.5 < spent(noise_multiplier=noise * 0.998)
+    assert spent(sample_rate=rate) <= 1.5 < spent(sample_rate=rate * 1.002)
+    assert spent(steps=steps) <= 1.5 < spent(steps=steps + 1)
+    check_spent_budget(ledger)
+
+
+def check_spent_budget(ledger):
+    with pytest.raises(AccountingError, match="target_epsilon must be at least"):
+        ledger.noise_multiplier(
+            sample_rate=0.1, steps=5, target_epsilon=0.5, delta=DELTA
+        )
+    assert (
+        ledger.steps(
+            sample_rate=0.1, noise_multiplier=1.0, target_epsilon=0.5, delta=DELTA
+        )
+        == 0
+    )
+
+
+def test_a_budget_that_other_mechanisms_exceed_leaves_no_steps():
+    ledger = Odometer()
+    ledger.add(LaplaceMechanism(1.0))
+    check_spent_budget(ledger)
 
 
 def test_more_noise_never_spends_more():
@@ -268,7 +309,7 @@ def test_more_noise_never_spends_more():
         assert less.upper < more.upper
 
 
-@pytest.mark.long("every combination")
+@pytest.mark.long("long statistics")
 def test_random_allocation_next_to_laplace_noise():
     ledger = Odometer()
     ledger.add_random_allocation(100, 1.1, 1000)
