@@ -111,11 +111,11 @@ class TrainingConfig(RunConfig):
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
     engine: str = setting("engine", "hooks", group="Privacy")
     accountant: str = setting("accountant", "exact", group="Privacy")
-    sampling: str = setting("sampling", POISSON, group="Privacy")
     audit: int = setting("audit", 2000, group="Privacy", slider=False)
     expected_batch_size: int = setting(
         "expected_batch_size", 4096, group="Optimisation"
     )
+    sampling: str = setting("sampling", POISSON, group="Optimisation")
     steps: int | None = setting("steps", None, group="Optimisation", ge=1, le=100_000)
     epochs: float | None = setting(
         "epochs",

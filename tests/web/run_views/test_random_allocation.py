@@ -8,6 +8,7 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.groups import RunGroup
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.privacy import rounded
+from dpsgd_explorer.web.run_views.registry import VIEWS
 from tests.web.conftest import PHASE, SMALL, ended, error_of, recorded_events
 
 SLOTS = 4
@@ -72,3 +73,8 @@ def test_a_sweep_compares_samplings():
     variations = [{"sampling": name} for name in ("poisson", "random_allocation")]
     group = RunGroup.parse("sweep", POISSON, variations)
     assert group.label(group.configs[1]) == "Sampling: random_allocation"
+
+
+def test_the_sampling_matters_without_privacy_too():
+    config = TrainingConfig.parse(ALLOCATED | {"private": False})
+    assert VIEWS["training"].counts("sampling", config.model_dump())
