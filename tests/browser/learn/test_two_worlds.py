@@ -67,11 +67,14 @@ def test_two_worlds_are_trained_and_told_apart(open_page):
 def test_a_dragged_record_trains_both_worlds_anew_below_the_same_limit(open_page):
     page = open_page("/embed/two-worlds/", size=(1280, 2000))
     figure = page.locator("#two-worlds")
+    show(figure, "Record 24")
     record = figure.get_by_role("slider", name="The odd record")
     promise = figure.locator('[data-part="promise"]')
     expect(promise).to_contain_text("ε = ")
     figure.get_by_text("More settings").click()
+    show(figure, "Every σ")
     limit = figure.locator('[data-part="levels"] path.s-budget').get_attribute("d")
+    show(figure, "Record 24")
     epsilon = promise.inner_text()
     calls = [figure.locator(f'[data-part="{name}-0"]') for name in ("hits", "alarms")]
     first = [call.inner_text() for call in calls]
@@ -91,12 +94,28 @@ def test_a_dragged_record_trains_both_worlds_anew_below_the_same_limit(open_page
         page.mouse.move(place["x"] - 4 * step, place["y"] + 8 * step)
     page.mouse.up()
     expect(promise).to_have_text(epsilon)
+    show(figure, "Every σ")
     moved = figure.locator('[data-part="levels"] path.s-budget').get_attribute("d")
     assert moved == limit
     figure.get_by_label("200", exact=True).check()
     figure.get_by_role("button", name="Put the record back").click()
     for call, words in zip(calls, first, strict=True):
         expect(call).to_have_text(words)
+
+
+@pytest.mark.long("more journeys")
+def test_at_most_four_of_the_seven_panels_are_in_view(open_page):
+    page = open_page("/learn/auditing/")
+    panels = page.locator("#two-worlds .panel:visible")
+    expect(panels).to_have_count(3)
+    for name in ("Intervals", "Every σ", "ε and δ", "Record 24"):
+        show(page, name)
+        expect(panels).to_have_count(4)
+        expect(page.locator(f'#two-worlds [data-tab="{name}"]')).to_be_visible()
+
+
+def show(figure, name):
+    figure.get_by_role("button", name=name, exact=True).click()
 
 
 def gap(calls):
@@ -112,5 +131,6 @@ def gap_of(words):
 @pytest.mark.long("more journeys")
 def test_alone_two_worlds_measure_every_noise_without_being_touched(open_page):
     page = open_page("/embed/two-worlds/")
+    show(page, "Every σ")
     dots = page.locator('[data-part="levels"] path.f-attack')
     expect(dots).to_have_attribute("d", re.compile("^M"))
