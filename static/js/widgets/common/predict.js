@@ -152,6 +152,13 @@ function reveal(question, picture, isSkipped) {
   showScore();
 }
 
+/** Scroll to the answers if less than half of the picture below them is in view. */
+function bringNear(question, picture) {
+  const {top, bottom, height} = picture.getBoundingClientRect();
+  if (Math.min(innerHeight, bottom) - top > height / 2) return;
+  question.scrollIntoView({behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"});
+}
+
 /** Write the score into the rail; it is hidden before the first guess. */
 function showScore() {
   const place = document.querySelector("[data-guess-score]");
@@ -194,7 +201,11 @@ function wire(question) {
     removeEventListener("hashchange", follow);
     reveal(question, picture, isSkipped);
   };
-  const confirm = () => (missing() ? missing().querySelector("input").focus() : show(false));
+  const showBelow = (isSkipped) => {
+    show(isSkipped);
+    bringNear(question, picture);
+  };
+  const confirm = () => (missing() ? missing().querySelector("input").focus() : showBelow(false));
   /** Show the picture if the address links to an element in it. */
   const follow = () => {
     const named = document.getElementById(fragment(location.hash));
@@ -206,7 +217,7 @@ function wire(question) {
   }
   for (const choice of question.querySelectorAll('[type="radio"]')) choice.addEventListener("change", ready);
   button.addEventListener("click", confirm);
-  question.querySelector("[data-skip]").addEventListener("click", () => show(true));
+  question.querySelector("[data-skip]").addEventListener("click", () => showBelow(true));
   addEventListener("hashchange", follow);
   picture.hidden = true;
   ready();
