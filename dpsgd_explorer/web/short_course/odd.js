@@ -5,13 +5,12 @@ import {Chart, circles, clipped, line, rule, text} from "../../../static/js/lib/
 import {oddRecord} from "../../../static/js/widgets/common/odd_record.js";
 import {fit, gradient, length} from "../../../static/js/widgets/common/toy_problem.js";
 import {oncePerFrame} from "../../../static/js/widgets/common/widget_parts.js";
-import {animate, between, nine, part} from "./scene.js";
+import {animate, between, part} from "./scene.js";
 
 const ROUNDS = 200;
 const FAR = 1; // units of y that the record must be moved for a goal
 const EDGE = 1; // x at which the shift of the line is shown
 const CLIP_MS = 500;
-const NINE = 56; // px
 const LABEL = 125; // px, at most
 
 /** Pure: line at which the clipped gradients of all records add up to zero. */
@@ -87,7 +86,6 @@ export function mountOdd(scene, {odd: data}, course) {
       ...(high - low > 6 ? [rule([x(EDGE) + 26, from], [x(EDGE) + 26, to], "line s-attack"), text([x(EDGE) + 20, (from + to) / 2 + 5], moved, "attack halo", "end")] : []),
       label(without, model, "fitted without 24", "halo"),
       label(model, without, box.checked ? "model, clipped" : "model, not clipped", `${box.checked ? "private" : "twin"} halo`),
-      nine([px - 36, py + NINE / 2], NINE),
     ]);
     handle.show(`the line moves by ${moved}`);
     part(scene, "live").replaceChildren("Record 24 moves the model’s answer by ", strong(moved), box.checked ? ", however hard it pulls." : ": that is how a model gives it away.");

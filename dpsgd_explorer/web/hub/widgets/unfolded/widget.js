@@ -7,7 +7,7 @@ import {Chart, area, box, text} from "../../../../../static/js/lib/svg.js";
 import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const LARGEST = 50; // px, largest size of a cell
+const LARGEST = 64; // px, largest size of a cell
 const GAP = 24; // px, between image, kernel and output
 const NEAR = 8; // px, between the matrix and the vectors next to it
 const TICK_MS = 900; // between two positions that follow by themselves
