@@ -5,7 +5,11 @@ from playwright.sync_api import expect
 
 CUT = """() => [...document.querySelectorAll("main *")]
   .filter((one) => one.checkVisibility())
-  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+  .filter((one) => !one.closest(".visually-hidden"))
+  .filter((one) => {
+    const {left, right} = one.getBoundingClientRect();
+    return left < -1 || right > innerWidth + 1;
+  })
   .map((one) => one.outerHTML.slice(0, 80))"""
 
 
@@ -19,6 +23,16 @@ def test_printed_a_chapter_shows_its_picture_guessed_or_not(open_page):
     expect(still).to_have_count(1)
     for part in (".predict-question", "#one-odd-record [data-live]"):
         expect(page.locator(part)).to_be_hidden()
+
+
+@pytest.mark.long("more journeys")
+@pytest.mark.parametrize("path", ["/labs/planner/", "/labs/accountants/"])
+def test_a_printed_lab_is_whole_and_shows_what_was_chosen(open_page, path):
+    page = open_page(path, size=(680, 960))
+    expect(page.locator(".badge").first).to_be_visible()
+    page.emulate_media(media="print")
+    assert page.evaluate(CUT) == []
+    expect(page.locator("input[type=range]:visible, .button:visible")).to_have_count(0)
 
 
 @pytest.mark.long("more journeys")

@@ -75,6 +75,24 @@ def test_every_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, address,
     assert any(urlsplit(path).path.count("/") == 3 for path in found)
 
 
+@pytest.mark.long("every page")
+@pytest.mark.timeout(900)  # some eighty pages
+def test_no_page_scrolls_sideways_at_320_px(open_page, address, finished_run):
+    page = open_page("/", size=(320, 800))
+    wide = [path for path in crawl(page, address) if not fits(page)]
+    page.goto(f"{address}/runs/{finished_run['id']}/")
+    expect(page.locator("[data-replay]")).to_be_visible()
+    assert [*wide, *([] if fits(page) else [page.url])] == []
+
+
+def fits(page):
+    try:
+        page.wait_for_function(FITS, timeout=SETTLING_MS)
+    except TimeoutError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("path", ["/", "/learn/dpsgd-intro/", "/train/"])
 def test_a_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, axe, path):
     page = open_page(path, expected=[REFUSED])
