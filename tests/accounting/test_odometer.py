@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
     Odometer,
     Phase,
     Plan,
@@ -241,3 +242,10 @@ def test_the_odometer_of_a_plan_is_its_run(sampling):
     found = run.delta_interval(plan.epsilon())
     assert found.lower <= DELTA * (1 + 1e-6)
     assert found.value == run.delta(plan.epsilon()) == pytest.approx(DELTA, rel=1e-3)
+
+
+@pytest.mark.parametrize("accountant", [*ACCOUNTANTS, "all"])
+def test_no_entry_costs_nothing(accountant):
+    assert Odometer().epsilon(DELTA, accountant) == 0.0
+    with pytest.raises(AccountingError, match="delta"):
+        Odometer().epsilon(2.0, accountant)

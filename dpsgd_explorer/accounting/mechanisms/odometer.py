@@ -55,7 +55,11 @@ from dpsgd_explorer.accounting.queries import (
     epsilon_interval,
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
-from dpsgd_explorer.accounting.registry import ACCOUNTANTS, deciding_name
+from dpsgd_explorer.accounting.registry import (
+    ACCOUNTANTS,
+    accountant_and_relation,
+    deciding_name,
+)
 from dpsgd_explorer.accounting.sampling_schemes import RANDOM_ALLOCATION
 from dpsgd_explorer.accounting.trade_off_curves import (
     checked_rates,
@@ -261,6 +265,10 @@ class Odometer:
             at_delta = validation.delta(delta)
             together = self._composed(accountant, neighboring_relation)
             return together.epsilon_interval(at_delta)
+        if not self.entries:
+            accountant_and_relation(accountant, neighboring_relation)
+            validation.delta(delta)
+            return Interval(0.0, 0.0, 0.0, "exact")
         terms = (delta, accountant, neighboring_relation)
         return epsilon_interval(self.phases, *terms)
 
