@@ -120,6 +120,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/settings.py": "the variables, read and checked in one place",
     "dpsgd_explorer/web/content/glossary.py": "one table of terms",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
+    "tests/web/widgets": "a test for each widget",
     "tests/js/widgets": "one module for each widget",
     "tests/training": "one module for each part of a training run",
     "tests": "one module for each tool and for each promise of the whole tree",

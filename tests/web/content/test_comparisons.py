@@ -64,7 +64,6 @@ SHARED = {
     "dpsgd-intro": "C = 1, σ = 1.5",
     "parameters": "350 steps of 512 expected records; ε = 3.00 at δ = 1e-5",
     "private-linear-regression": "At ε = 0.1",
-    "pull_picture": "releases by AdaSSP at ε = 0.5",
     "rates_picture": "σ = 500",
     "per-sample-gradients": "One record, one channel",
     "in-the-real-world": "with the noise for ε = 1 per record",

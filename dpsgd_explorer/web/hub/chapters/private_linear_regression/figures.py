@@ -22,7 +22,6 @@ from dpsgd_explorer.web.hub.widgets.regression_errors.widget import (
 )
 from dpsgd_explorer.web.labs.regression import figures as lab
 from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
-from dpsgd_explorer.web.labs.regression.release_figures import cloud_picture
 from dpsgd_explorer.web.labs.regression.results import (
     View,
     median_range,
@@ -60,7 +59,6 @@ __all__ = [
     "matrix_entries",
     "median",
     "median_between",
-    "pull_picture",
     "rates_picture",
     "record_count",
     "steps_by_noise",
@@ -76,12 +74,6 @@ NUMERALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "all 
 def comparison_picture() -> Picture:
     """Returns the error of all methods against ε."""
     return lab.errors_picture(View(RegressionQuestion(epsilon=FIRST_EPSILON)))
-
-
-@cache
-def pull_picture() -> Picture:
-    """Returns the scatter plot of AdaSSP's releases at a small ε."""
-    return cloud_picture(View(RegressionQuestion(epsilon=0.5)))
 
 
 @cache
