@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer import accounting, audit, dp, regression
+from dpsgd_explorer.accounting import plots
 from dpsgd_explorer.compat import fastdp, opacus
 from dpsgd_explorer.dp import schedules
 from dpsgd_explorer.integrations import lightning, transformers
@@ -24,6 +25,7 @@ FILE = Path(__file__).parents[1] / "tests" / "public_interface.txt"
 MODULES = (
     dp,
     accounting,
+    plots,
     audit,
     regression,
     fastdp,
