@@ -17,6 +17,7 @@ from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.rounding import limit, significant, whole
 from dpsgd_explorer.web.run_views.base import (
+    PRINTED,
     Points,
     RunView,
     Section,
@@ -148,10 +149,31 @@ class RegressionMethodsView(RunView):
         return results_of(config, read)
 
     def sections(
-        self, _config: RegressionMethodsConfig, _steps: Points, _evaluations: Points
+        self, _config: RegressionMethodsConfig, _steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Returns no chart: the report has the table of the methods."""
-        return []
+        """Returns a bar chart of the typical errors."""
+        return [
+            Section(
+                "Typical error",
+                "Root mean square error on held-out rows: not private.",
+                _bars([point for point in evaluations if point["rmse"] is not None]),
+            )
+        ]
+
+
+def _bars(evaluations: Points) -> dict[str, Any]:
+    names = [METHOD_NAMES[point["method"]] for point in evaluations]
+    errors = [point["rmse"] for point in evaluations]
+    bar = {"type": "bar", "x": names, "y": errors}
+    axis = {"title": {"text": "typical error"}, "rangemode": "tozero"}
+    return {
+        "data": [bar | {"marker": {"color": [PRINTED["private"]] * len(names)}}],
+        "layout": {
+            "yaxis": axis | {"gridcolor": "#d9dee3"},
+            "margin": {"l": 70, "r": 20, "t": 20, "b": 60},
+            "plot_bgcolor": "white",
+        },
+    }
 
 
 VIEW = RegressionMethodsView()
