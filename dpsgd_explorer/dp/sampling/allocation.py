@@ -169,7 +169,7 @@ class RandomAllocationSampler(Sampler):
 
     def _leave_epoch(self) -> None:
         """Leaves out the rest of an epoch that has begun."""
-        self.position = self._end_of_epoch()
+        self.position = self._planned_end()
         if self._repeats and self._epoch is None:
             self._allocated()  # the next epoch must not repeat these slots
         self._epoch, self._slot = None, 0

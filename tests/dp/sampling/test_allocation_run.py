@@ -127,6 +127,14 @@ def test_a_secret_epoch_that_ended_is_not_lost():
     assert second[2].receipt()["lost_steps"] == 0
 
 
+def test_a_secret_last_epoch_is_counted_up_to_the_plan():
+    first, second = (secret(steps=8, epochs=None) for _ in range(2))
+    advance(first, 6)
+    second[2].load_state_dict(first[2].state_dict())
+    assert second[2].steps_done == 8
+    assert verify_receipt(second[2].receipt()).wrong == []
+
+
 def test_lost_steps_are_counted_in_whole_epochs():
     first, second = secret(), secret()
     advance(first, 3)
