@@ -294,6 +294,7 @@ def test_what_a_link_locks_or_hides_stays_as_it_is(open_page):
     page.mouse.down()
     page.mouse.move(place["x"] + 90, place["y"] + 9, steps=3)
     page.mouse.up()
+    figure.get_by_role("button", name="Record 24", exact=True).click()
     record = figure.get_by_role("slider", name="The odd record")
     focus(record)
     page.keyboard.press("Shift+ArrowUp")
