@@ -302,6 +302,7 @@ def test_what_a_link_locks_or_hides_stays_as_it_is(open_page):
     assert grip.get_attribute("aria-valuenow") == value
     expect(figure.get_by_text("drag me")).to_have_count(1)
     page.goto(page.url.split("?")[0] + "?lock=record")
+    figure.get_by_role("button", name="Record 24", exact=True).click()
     expect(record).to_have_attribute("aria-disabled", "true")
     expect(figure.locator('[data-part="records"] path.line').first).to_be_visible()
     expect(figure.get_by_text("drag me")).to_have_count(0)
