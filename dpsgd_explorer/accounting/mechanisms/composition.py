@@ -165,8 +165,9 @@ class Composition:
         top = self.epsilon_interval(float(DELTAS[0])).value
         losses = min(top, MAX_TOTAL) * EPSILON_SHARES
         curves = self._delta_curves(losses)
-        rates = enclosed_rates(false_positive_rates, losses, curves[0], curves[-1])
-        pairs = zip(*(side.tolist() for side in rates), strict=True)
+        low, high = enclosed_rates(false_positive_rates, losses, curves[0], curves[-1])
+        high = np.maximum(high, false_positive_rates)  # which a random guess attains
+        pairs = zip(low.tolist(), high.tolist(), strict=True)
         return [Interval(high, low, high, "bound") for low, high in pairs]
 
     def distribution(self, relation: NeighboringRelation) -> PrivacyLossDistribution:
@@ -237,7 +238,7 @@ class Composition:
         mechanism's curve has a corner there.
         """
         width = max(total, 1e-9) / self._points
-        pure = min((part.pure for part in self._parts if part.pure > 0), default=0.0)
+        pure = min((part.pure for part in self._parts if part.pure > 0), default=math.inf)
         if math.isfinite(pure) and pure * MAX_POINTS >= total:
             return pure / math.ceil(pure / width)
         return width

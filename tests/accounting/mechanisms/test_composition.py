@@ -166,6 +166,27 @@ def test_a_guarantee_adds_its_delta():
     assert ledger.epsilon(1e-4) == math.inf
 
 
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_mechanisms_that_tell_nothing_cost_nothing(relation):
+    silent = Odometer()
+    silent.add(EpsilonDelta(0.0, 0.0))
+    if relation == "replace_one":
+        silent.add(RandomizedResponse(1.0))
+    assert silent.epsilon(DELTA, neighboring_relation=relation) == 0
+    assert silent.delta(0.5, neighboring_relation=relation) == 0
+    rates = [0.0, 0.1, 0.5, 0.9]
+    hits = silent.trade_off(rates, neighboring_relation=relation)
+    assert all(x.value >= r for x, r in zip(hits, rates, strict=True))
+
+
+def test_a_failure_without_loss_is_infinite_below_its_delta():
+    ledger = Odometer()
+    ledger.add(EpsilonDelta(0.0, 1e-6))
+    assert ledger.epsilon(1e-5) == 0
+    assert ledger.epsilon(1e-7) == math.inf
+    assert ledger.delta(0.5) == pytest.approx(1e-6, rel=1e-5)
+
+
 def test_a_distribution_counts_as_an_upper_bound():
     step = PrivacyLossDistribution.of([Phase(0.01, 1.0, 50)])
     ledger = Odometer()
