@@ -238,7 +238,9 @@ class Composition:
         mechanism's curve has a corner there.
         """
         width = max(total, 1e-9) / self._points
-        pure = min((part.pure for part in self._parts if part.pure > 0), default=math.inf)
+        pure = min(
+            (part.pure for part in self._parts if part.pure > 0), default=math.inf
+        )
         if math.isfinite(pure) and pure * MAX_POINTS >= total:
             return pure / math.ceil(pure / width)
         return width

@@ -14,11 +14,11 @@ const DATA = {
 
 test("methods are ranked by their medians; a median beyond the axis comes last", () => {
   assert.deepEqual(ranked(DATA, 0).map(({name}) => name), ["A", "C", "B"]);
-  assert.equal(conclusion(DATA, 1), "Median errors at ε = 2: B 0.6, A 0.7, C 0.9");
+  assert.equal(conclusion(DATA, 1), "Median errors at ε = 2: B (0.6), A (0.7), C (0.9)");
 });
 
 test("a method no better than the mean is named, and one of which a tenth of the releases is worse", () => {
   assert.match(sentence(DATA, 0), /^Always answering the mean has 1\.33, and least squares without privacy 0\.60\./);
   assert.match(sentence(DATA, 0), /No better than the mean here: B\.$/);
-  assert.match(sentence(DATA, 1), /All are better than the mean here\. But more than one release of ten is worse than the mean: B\.$/);
+  assert.match(sentence(DATA, 1), /All are better than the mean here\. Better in half of the releases, but worse in more than one of ten: B\.$/);
 });

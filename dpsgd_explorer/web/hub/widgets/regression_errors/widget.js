@@ -10,7 +10,7 @@ export function ranked({methods}, index) {
 
 /** Pure: heading. */
 export function conclusion(data, index) {
-  const medians = ranked(data, index).map(({name, texts}) => `${name} ${texts[index]}`);
+  const medians = ranked(data, index).map(({name, texts}) => `${name} (${texts[index]})`);
   return `Median errors at ε = ${data.epsilons[index]}: ${medians.join(", ")}`;
 }
 
@@ -24,7 +24,7 @@ export function sentence(data, index) {
   return [
     rest,
     worse.length ? `No better than the mean here: ${names(worse)}.` : "All are better than the mean here.",
-    ...(risky.length ? [`But more than one release of ten is worse than the mean: ${names(risky)}.`] : []),
+    ...(risky.length ? [`Better in half of the releases, but worse in more than one of ten: ${names(risky)}.`] : []),
   ].join(" ");
 }
 

@@ -35,7 +35,7 @@ SHOWN = tuple(round(epsilon, 4) for epsilon in EPSILONS)
 FIRST_EPSILON = SHOWN[0]
 REPETITIONS = 1_000  # recorded releases per method and ε
 DIGITS = 4  # decimals of plotted errors
-KNOWN_DIGITS = 2  # significant digits of a median of these releases
+KNOWN_DIGITS = 3  # significant digits of a quantile of these releases
 LABELS = {name: f"descent, σ = {noise:g}" for name, noise in REGIMES.items()}
 # Fill of each band.  That of SSP leaves the axes at every ε, so only its lower edge is
 # drawn.
@@ -47,7 +47,7 @@ WASHES = {
 }
 EPSILON_TICKS = 5
 WIDE, NARROW = (816, 340), (342, 256)
-KEY_WIDTH, KEY_SAMPLE, KEY_GAP = 182, 24, 17  # px, of the key inside the plot
+KEY_WIDTH, KEY_SAMPLE, KEY_GAP = 190, 24, 17  # px, of the key inside the plot
 
 
 @cache
@@ -88,7 +88,7 @@ def picture() -> Picture:
     """Returns the error of all methods against ε, as at the first ε."""
     methods = data()["methods"]
     shown = sorted(methods, key=lambda method: float(method["texts"][0]))
-    medians = ", ".join(f"{one['name']} {one['texts'][0]}" for one in shown)
+    medians = ", ".join(f"{one['name']} ({one['texts'][0]})" for one in shown)
     title = f"Median errors at ε = {FIRST_EPSILON}: {medians}"
     return Picture(
         title=title,
