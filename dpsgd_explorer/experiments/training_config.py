@@ -62,6 +62,8 @@ HOLDS_GRADIENTS = "vmap"
 MOST_HELD_BYTES = 2**30
 # Layers without a rule in torch.func.vmap, so the engine rejects them.
 NOT_MAPPED = frozenset({"LSTM"})
+#: Defaults of other settings that a sampling changes.
+DEFAULTS_OF: dict[str, dict[str, Any]] = {RANDOM_ALLOCATION: {"audit": 0}}
 
 
 class TrainingConfig(RunConfig):
@@ -113,7 +115,7 @@ class TrainingConfig(RunConfig):
     accountant: str = setting("accountant", "exact", group="Privacy")
     audit: int = setting("audit", 2000, group="Privacy", slider=False)
     expected_batch_size: int = setting(
-        "expected_batch_size", 4096, group="Optimisation"
+        "expected_batch_size", 4096, group="Optimisation", help="Mean batch size."
     )
     sampling: str = setting("sampling", POISSON, group="Optimisation")
     steps: int | None = setting("steps", None, group="Optimisation", ge=1, le=100_000)
@@ -152,9 +154,7 @@ class TrainingConfig(RunConfig):
             filled.setdefault("target_epsilon", DEFAULT_EPSILON)
             if filled["target_epsilon"] is None:
                 filled["target_epsilon"] = DEFAULT_EPSILON
-        if filled.get("sampling") == RANDOM_ALLOCATION:
-            filled.setdefault("audit", 0)
-        return filled
+        return DEFAULTS_OF.get(str(filled.get("sampling")), {}) | filled
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -274,20 +274,25 @@ class TrainingConfig(RunConfig):
 
     def _check_sampling(self) -> None:
         """Reject settings of a private run that random allocation does not have."""
-        if self.sampling == POISSON or not self.private:
+        if self.takes_canaries or not self.private:
             return
         if self.audit and self.noise_multiplier != 0:
             raise ConfigError(
                 "audit",
-                f"audit, the number of canaries, {NO_CANARIES}.",
+                f"audit {NO_CANARIES}. Choose Poisson sampling, or no canaries.",
             )
         if self.noise_schedule != CONSTANT:
             raise ConfigError(
                 "noise_schedule",
-                f"noise_schedule must be {CONSTANT!r} with sampling={self.sampling!r}, "
-                "whose noise may change only between epochs, got "
+                f"noise_schedule must be {CONSTANT!r} with random allocation, whose "
+                "noise may change only between epochs, got "
                 f"{self.noise_schedule!r}.",
             )
+
+    @property
+    def takes_canaries(self) -> bool:
+        """If True, canaries can audit the run's sampling."""
+        return self.sampling == POISSON
 
     @property
     def is_filtered(self) -> bool:

@@ -99,14 +99,18 @@ def read_form(
         unknown=[name for name, text in texts.items() if text],
         switches=switches,
     )
+    given = {**setting_texts, **(fixed or {})}
     try:
-        settings = parse_texts(model, {**setting_texts, **(fixed or {})})
+        settings = parse_texts(model, given)
         if isinstance(settings, RunConfig):
             settings.check_reachable()
     except ConfigError as error:
         faults = {n: _labelled(fields, n, text) for n, text in error.fields.items()}
         return replace(form, errors=form.errors | faults)
-    return form if form.errors else replace(form, settings=settings)
+    if form.errors:
+        return form
+    texts = form.texts | _implied(fields, settings, given)
+    return replace(form, texts=texts, settings=settings)
 
 
 def parse(model: type[Model], values: object) -> Model:
@@ -177,6 +181,19 @@ def _drop_unchosen(
         if (choice := radios[switch.name]) in switch.members:
             filled = {choice: members[choice]} if choice in members else {}
         setting_texts |= filled or dict(list(members.items())[:1])
+
+
+def _implied(
+    fields: Mapping[str, FormField], settings: BaseModel, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns the texts of boxes whose default depends on the given settings."""
+    return {
+        name: text_of(value)
+        for name, value in settings
+        if name in settings.model_fields_set - given.keys()
+        and name in fields
+        and not fields[name].switch
+    }
 
 
 def _texts(

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.presets import PRESETS, Preset
-from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.training_config import DEFAULTS_OF, TrainingConfig
 from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS
@@ -29,6 +29,7 @@ from dpsgd_explorer.web.forms.fields import (
     form_fields,
     form_groups,
     layout_of,
+    text_of,
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
 from dpsgd_explorer.web.forms.limits import HIDE, LOCK, Limits, read_limits
@@ -332,6 +333,14 @@ def _drawn_curves() -> dict[str, dict[str, dict[str, list[Any]]]]:
     }
 
 
+def _default_texts() -> dict[str, dict[str, str]]:
+    """Returns the texts of the defaults that a sampling changes, by sampling."""
+    return {
+        sampling: {name: text_of(value) for name, value in values.items()}
+        for sampling, values in DEFAULTS_OF.items()
+    }
+
+
 def _columns(points: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for point in points:
@@ -350,6 +359,7 @@ def _page_data(
         "recorded": _drawn_curves(),
         "lines_behind": lines_behind(),
         "notes": choice_notes(),
+        "defaults_of": {"sampling": _default_texts()},
         "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,
         "points": CURVE_POINTS,

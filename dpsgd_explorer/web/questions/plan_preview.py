@@ -64,6 +64,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "noise_multiplier": lambda plan: noise_text(plan),
     "sample_rate": lambda plan: f"{plan['sample_rate']:.3g}",
     "sampling": lambda plan: str(plan["sampling_words"]),
+    "batches": lambda plan: str(plan["batch_words"]),
     "steps": lambda plan: f"{plan['steps']:,}",
     "epochs": lambda plan: f"{plan['epochs']:.3g}",
     "accountant": lambda plan: counter_label(plan["accountant"]),
@@ -218,7 +219,16 @@ def _plan_values(config: TrainingConfig, plan: Plan) -> dict[str, Any]:
         "step_records": card.step_records if card else None,
         "axes": axis_ends(config),
         "sampling_words": SAMPLING_WORDS[plan.sampling],
+        "batch_words": _batch_words(plan),
     }
+
+
+def _batch_words(plan: Plan) -> str:
+    """Return how the records of a batch are drawn, with the plan's numbers."""
+    if plan.slots is None:
+        rate = f"{plan.sample_rate:.3g}"
+        return f"each record is drawn independently with probability q = {rate}"
+    return f"each record is in one of the t = {plan.slots:,} batches of an epoch"
 
 
 def layer_answers(config: TrainingConfig) -> list[LayerAnswer]:

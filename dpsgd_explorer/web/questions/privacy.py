@@ -288,8 +288,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     allocated during a private step of ``step_records`` records.
     ``epsilon_axis`` is the ε axis of its charts, with its budget and ticks.
     ``axes`` are the ends of the vertical axes of the charts along the steps: the usual
-    one, and one for runs whose values stay above it. ``sampling_words`` names the
-    sampling for display.
+    one, and one for runs with values above it. ``sampling_words`` names the sampling
+    for display, ``batch_words`` says how a batch is drawn.
     """
 
     accountants: list[str]
@@ -313,6 +313,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     epsilon_axis: EpsilonAxis
     axes: dict[str, tuple[float, float]]
     sampling_words: str
+    batch_words: str
 
 
 def counter_label(name: str) -> str:

@@ -13,6 +13,7 @@ export const TEXTS = {
   noise_multiplier: (plan) => (plan.private ? `${plan.noise_is_bound ? "≤ " : ""}${noiseText(plan)}` : "0"),
   sample_rate: (plan) => significant(plan.sample_rate),
   sampling: (plan) => plan.sampling_words,
+  batches: (plan) => plan.batch_words,
   steps: (plan) => integer(plan.steps),
   epochs: (plan) => significant(plan.epochs),
 };

@@ -26,6 +26,23 @@ export function given(fields, texts, chosen) {
   return Object.fromEntries(counts.map(({name}) => [name, texts[name]]));
 }
 
+/**
+ * Defaults to fill in after a choice: of the settings whose default depends on it and whose box still has a default.
+ * @param {Field[]} fields
+ * @param {Record<string, Record<string, string>>} byChoice the defaults that each option changes
+ * @param {string} choice
+ * @param {Record<string, string>} texts
+ * @returns {Record<string, string>}
+ */
+export function defaultsAfter(fields, byChoice, choice, texts) {
+  const changed = Object.values(byChoice);
+  const depends = fields.filter(({name, default: usual}) => {
+    const others = changed.flatMap((defaults) => defaults[name] ?? []);
+    return others.length > 0 && [usual, ...others].includes(texts[name]);
+  });
+  return Object.fromEntries(depends.map(({name, default: usual}) => [name, byChoice[choice]?.[name] ?? usual]));
+}
+
 /** Names of required settings with an empty box. @param {Record<string, string>} texts return value of `given` */
 export function missing(texts) {
   return Object.keys(texts).filter((name) => texts[name] === "");

@@ -8,7 +8,7 @@ import {bringIntoView, copyText, openPage} from "../lib/page.js";
 import {roundUp, showTimes} from "../lib/format.js";
 import {LayerTable, ModelCard, PlanPanel, terms} from "../forms/plan_panel.js";
 import {Presets} from "../forms/presets.js";
-import {asTexts, toQuery} from "../forms/query.js";
+import {asTexts, defaultsAfter, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/log/live_run.js";
 import {AllSettings, SettingsForm} from "../forms/settings_form.js";
 import {trainingContent} from "../runs/panel/budget.js";
@@ -82,6 +82,7 @@ function goBack({state}) {
 
 function settingsChanged(input = null, options = {}) {
   if (input?.name in data.switches) carryOver(input.value);
+  if (input?.name in data.defaults_of) fillDefaults(input);
   if (input === null || input.name === "dataset") fitModel();
   describeChoices();
   newest.ask(ask, options);
@@ -98,6 +99,12 @@ function carryOver(member) {
     epochs: Number(epochs.toFixed(2)),
   };
   if (Number.isFinite(values[member])) form.set(member, values[member], {quietly: true});
+}
+
+/** Fill in the defaults that depend on a choice. */
+function fillDefaults({name, value}) {
+  const defaults = defaultsAfter(data.fields, data.defaults_of[name], value, form.texts);
+  for (const [setting, text] of Object.entries(defaults)) form.set(setting, text, {quietly: true});
 }
 
 function fitModel() {

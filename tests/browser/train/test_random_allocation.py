@@ -30,9 +30,11 @@ CHOICE = "Random allocation (each record once per epoch)"
 
 @pytest.mark.long("more journeys")
 def test_a_run_with_random_allocation_shows_the_epsilon_of_the_library(open_page):
-    page = open_page(at(SETTINGS | {"audit": 0}))
+    page = open_page(at(SETTINGS | {"audit": 2000}))
     unfold(page)
     choose(page.get_by_label("Sampling"), CHOICE)
+    expect(page.get_by_label("Canaries")).to_have_value("0")
+    expect(page.locator("[data-plan='batches']")).to_contain_text("t = 4 batches")
     expect(page.locator("[data-plan='sampling']")).to_have_text("random allocation")
     plan = Plan.create(
         sample_size=32561,
@@ -49,6 +51,8 @@ def test_a_run_with_random_allocation_shows_the_epsilon_of_the_library(open_page
     expect(status(page, "epsilon")).to_have_text(spent)
     terms = page.locator("[data-terms] [data-sampling]")
     expect(terms).to_have_text("random allocation")
+    counters = page.get_by_label("ε counted by").locator("option")
+    expect(counters).to_have_text(["Exact"])
 
 
 @pytest.mark.long("more journeys")

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {asTexts, given, missing, sameSettings, toJson, toQuery} from "../../../static/js/forms/query.js";
+import {asTexts, defaultsAfter, given, missing, sameSettings, toJson, toQuery} from "../../../static/js/forms/query.js";
 
 const FIELDS = [
   {name: "dataset", kind: "choice", switch: ""},
@@ -49,4 +49,12 @@ test("the settings of a run are those of an address", () => {
   const config = {kind: "training", audit: 2000, private: true, delta: 1e-5, noise_multiplier: null, model: "cnn"};
   assert.deepEqual(asTexts(config), {audit: "2000", private: "true", delta: "0.00001", model: "cnn"});
   assert.ok(sameSettings(asTexts(config), {audit: "2000", private: "true", delta: "1e-5", model: "cnn"}));
+});
+
+test("a choice moves the defaults that depend on it, and no typed value", () => {
+  const fields = [{name: "audit", default: "2000"}, {name: "steps", default: "300"}];
+  const after = (choice, audit) => defaultsAfter(fields, {random_allocation: {audit: "0"}}, choice, {audit, steps: "300"});
+  assert.deepEqual(after("random_allocation", "2000"), {audit: "0"});
+  assert.deepEqual(after("poisson", "0"), {audit: "2000"});
+  assert.deepEqual(after("random_allocation", "100"), {});
 });

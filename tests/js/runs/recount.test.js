@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {Lens} from "../../../static/js/runs/panel/budget.js";
+import {Lens, offered} from "../../../static/js/runs/panel/budget.js";
 import {PLAN, RECORDED, logUpTo, logUpToStep} from "../support.js";
 
 const log = logUpTo();
@@ -44,4 +44,10 @@ test("a part of the log, as a replay shows it, is seen the same way", () => {
   const part = logUpToStep(steps[3]);
   assert.equal(lens.of(part).latest.epsilon, ANSWER.curve.epsilon[3]);
   assert.equal(lens.of(part), lens.of(part));
+});
+
+test("only accountants that cover the run's sampling are offered", () => {
+  const run = {url: "", config: {}, catalogue: {claims: {exact: "exact", rdp: "bound", gdp: "approximation"}}};
+  assert.deepEqual(offered({...run, plan: {accountants: ["exact", "all"]}}), ["exact"]);
+  assert.deepEqual(offered({...run, plan: {accountants: ["rdp", "exact", "gdp", "all"]}}), ["exact", "rdp", "gdp"]);
 });

@@ -196,3 +196,11 @@ def test_a_slider_stands_between_marks_by_ratio():
 )
 def test_values_are_written_as_one_types_them(value, text):
     assert text_of(value) == text
+
+
+def test_a_box_shows_the_default_that_the_other_settings_imply():
+    query = TYPED | {"sampling": "random_allocation"}
+    form = read_form(query)
+    assert form.texts["audit"] == "0" == text_of(form.settings.audit)
+    assert read_form(form.texts | {"steps": "300"}).settings == form.settings
+    assert read_form(TYPED).texts["audit"] == "2000"

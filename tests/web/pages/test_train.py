@@ -152,3 +152,32 @@ def test_presets_show_their_name_and_the_result_of_their_recorded_run(get):
         assert re.findall(r"ε (?:= )?([\d.]+)", tile) == [
             f"{TrainingConfig.parse(preset.config).target_epsilon:g}"
         ]
+
+
+ALLOCATED = {"dataset": "adult", "model": "logistic", "expected_batch_size": "8200"}
+ALLOCATED |= {"sampling": "random_allocation", "noise_multiplier": "1.5"}
+
+
+def test_random_allocation_starts_without_canaries_and_says_how_batches_are_drawn(get):
+    page = get(**ALLOCATED, steps="4")
+    assert 'value="0"' in attributes_of(page, "audit")
+    assert page_data(page)["config"]["audit"] == 0
+    assert page_data(page)["defaults_of"] == {
+        "sampling": {"random_allocation": {"audit": "0"}}
+    }
+    drawn = re.search('data-plan="batches">(.*?)<', page)[1]
+    assert drawn == "each record is in one of the t = 4 batches of an epoch"
+    assert "drawn independently with probability q = 0.25" in get(
+        **ALLOCATED | {"sampling": "poisson", "expected_batch_size": "8140"}
+    )
+    assert "drawn independently" not in page
+
+
+def test_canaries_with_random_allocation_are_named_as_what_to_correct(get):
+    page = unescape(get(**ALLOCATED, audit="2000"))
+    assert re.search(r'data-to-correct>To correct: <a href="#audit">', page)
+    message = re.search(r'id="audit-error">(.*?)</p>', page)[1]
+    assert message == (
+        "Canaries must be 0 with random allocation: the scores of canaries assume "
+        "Poisson sampling. Choose Poisson sampling, or no canaries."
+    )

@@ -78,3 +78,12 @@ def test_a_sweep_compares_samplings():
 def test_the_sampling_matters_without_privacy_too():
     config = TrainingConfig.parse(ALLOCATED | {"private": False})
     assert VIEWS["training"].counts("sampling", config.model_dump())
+
+
+def test_canaries_are_advised_only_where_they_can_be_added(client, done):
+    allocated = client.get(f"/runs/{done(ALLOCATED)}/").text
+    assert "here they cannot audit random allocation" in allocated
+    assert "2,000 canaries" not in allocated
+    assert (
+        "Train again with 2,000 canaries" in client.get(f"/runs/{done(POISSON)}/").text
+    )

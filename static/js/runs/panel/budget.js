@@ -154,6 +154,11 @@ export class Lens {
   }
 }
 
+/** Pure: names of the accountants that cover the run's sampling. @param {Recountable} run */
+export function offered({plan, catalogue}) {
+  return Object.keys(catalogue.claims).filter((name) => plan.accountants.includes(name));
+}
+
 /** Control that selects the accountant. */
 export class Recount {
   /** @param {HTMLElement} root contains [data-recount] @param {(lens: Lens | null) => void} onLens */
@@ -174,7 +179,7 @@ export class Recount {
     this.run = run;
     this.note.textContent = "";
     if (run === null) return;
-    const options = Object.keys(run.catalogue.claims).map((name) => new Option(accountantName(name, run.catalogue), name));
+    const options = offered(run).map((name) => new Option(accountantName(name, run.catalogue), name));
     this.select.replaceChildren(...options);
     this.select.value = run.plan.accountant;
   }
