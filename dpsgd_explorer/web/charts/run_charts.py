@@ -64,8 +64,8 @@ class RunChart:
         caption: Caption of its table.
         note: Sentence in a report.
         series: Its lines.
-        ends: Ends of the vertical axis: the usual one, and the one for runs whose last
-            values of the main line all exceed it.
+        ends: Ends of the vertical axis: the usual one, and the one for runs whose
+            main line stays above it, or rises above it and its own first value.
     """
 
     name: str
@@ -94,8 +94,9 @@ class RunChart:
         near, far = ends
         main = next(series for series in self.series if series.is_main)
         values = [value for _, value in main.points(events[main.kind])]
-        is_far = len(values) >= ENOUGH and min(values[-SETTLED:]) > near
-        return far if is_far else near
+        stays = len(values) >= ENOUGH and min(values[-SETTLED:]) > near
+        rises = any(value > max(near, values[0]) for value in values)
+        return far if stays or rises else near
 
 
 def _loss_ends(config: TrainingConfig) -> Ends:

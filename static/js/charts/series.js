@@ -38,11 +38,18 @@ const PLACED = 250; // points of a line that labels are kept away from
 /** Events that contain the values of a line. */
 const eventsOf = ({kind}, log) => (kind === "step" ? log.steps : log.evaluations);
 
-/** End of the vertical axis: `near`, or `far` if the last values of the main line are above `near`. */
+/** End of the vertical axis: `near`, or `far` if the main line stays above `near`, or rises above it and its start. */
 export function topOf({series, settled, enough}, [near, far], log) {
   const main = series.find((line) => line.is_main);
   const values = eventsOf(main, log).map((event) => event[main.field]).filter((value) => value !== null);
-  return values.length >= enough && values.slice(-settled).every((value) => value > near) ? far : near;
+  const stays = values.length >= enough && values.slice(-settled).every((value) => value > near);
+  return stays || values.some((value) => value > Math.max(near, values[0])) ? far : near;
+}
+
+/** Words for the part of the lines that is above the axis, "" without one. @param {Described} described */
+export function cutWords({series}, log, top) {
+  const isCut = series.some((line) => eventsOf(line, log).some((event) => event[line.field] > top));
+  return isCut ? `; values above ${significant(top)} are cut off` : "";
 }
 
 /** Pure: Plotly traces and layout of a view. @param {SeriesView} view */
@@ -57,7 +64,7 @@ export function figure(view, color) {
       xaxis: keyAxis(color, [0, lastStep(plan) * 1.02], {tickvals: niceTicks(lastStep(plan), 4), hoverformat: "d", unifiedhovertitle: {text: "step %{x}"}}),
       yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 3)}),
       shapes: named.shapes,
-      annotations: [...(print ? [unitName(described.unit, color)] : []), axisName("step", color), ...named.annotations],
+      annotations: [...(print ? [unitName(`${described.unit}${cutWords(described, view.log, top)}`, color)] : []), axisName("step", color), ...named.annotations],
     },
   };
 }
@@ -110,10 +117,12 @@ export function conclusion(name, {title, series}, log) {
 
 /** Conclusions by chart, only for runs that completed all steps. */
 const AT_THE_END = {
-  loss: ({evaluations}, [train, test]) => {
+  loss: ({steps, evaluations}, [train, test]) => {
     if (evaluations.length >= 4 && test > 1.05 * evaluations[0].test_loss) return "Test loss grows: the steps are too large";
     if (test - train > 0.15 * train) return `Test loss stays ${significant(test - train, 2)} above training loss`;
-    return "Training and test loss fall together";
+    const [first] = evaluations;
+    const rose = evaluations.some(({test_loss: loss}) => loss > 1.05 * first.test_loss);
+    return !rose && test < first.test_loss && train < steps[0].loss && "Training and test loss fall together";
   },
 };
 

@@ -4,7 +4,7 @@ import {figure as accuracy} from "../../../static/js/charts/accuracy.js";
 import {axisEnd} from "../../../static/js/charts/accuracy_axis.js";
 import {height} from "../../../static/js/charts/ticks.js";
 import {HEIGHT, drawing, sentence} from "../../../static/js/runs/panel/budget.js";
-import {figure as series, topOf} from "../../../static/js/charts/series.js";
+import {cutWords, figure as series, topOf} from "../../../static/js/charts/series.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../../static/js/charts/norms.js";
 import {labelWidth} from "../../../static/js/charts/labels.js";
 import {LOSS, PLAN, SIZE, behind, color, logUpTo} from "../support.js";
@@ -224,6 +224,16 @@ test("an axis along the steps ends at the far end only for a run that stays ther
   assert.equal(topOf(LOSS, [1, 5], {evaluations: []}), 1);
   assert.equal(topOf(LOSS, [1, 5], flat(0.2)), 1);
   assert.equal(topOf(LOSS, [1, 5], flat(2.3)), 5);
+});
+
+test("a loss that rises above its start is in view, and values that are not are said to be cut off", () => {
+  const of = (...values) => ({steps: [], evaluations: values.map((test_loss) => ({test_loss}))});
+  const [rising, falling] = [of(0.67, 1.05, 0.8, 0.6, 0.5, 0.46), of(2.3, 1.4, 0.8, 0.6)];
+  assert.equal(topOf(LOSS, [0.8, 1.5], rising), 1.5);
+  assert.equal(topOf(LOSS, [0.8, 1.5], falling), 0.8);
+  assert.equal(cutWords(LOSS, rising, 1.5), "");
+  assert.equal(cutWords(LOSS, falling, 0.8), "; values above 0.8 are cut off");
+  assert.equal(cutWords(LOSS, {steps: [{loss: 0.9}], evaluations: []}, 0.8), "; values above 0.8 are cut off");
 });
 
 test("the gauge is filled to what is spent, hatched for the next epoch, and ends at the wall", () => {

@@ -116,3 +116,18 @@ def test_the_servers_charts_have_the_ticks_of_the_live_ones(slug, with_run):
     for name, svg in drawn.items():
         for found, wanted in zip(places_of_ticks(svg), live[name], strict=True):
             assert found == pytest.approx(wanted, abs=1e-4), name
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_far"),
+    [
+        ([0.67, 1.05, 0.8, 0.6, 0.5, 0.46], True),
+        ([2.3, 1.4, 0.8, 0.6, 0.5], False),
+        ([2.3] * 8, True),
+    ],
+)
+def test_a_loss_that_rises_above_its_start_is_in_view(losses, is_far):
+    [chart] = RUN_CHARTS
+    points = [{"step": i, "test_loss": loss} for i, loss in enumerate(losses)]
+    top = chart.top((0.8, 2.5), {"evaluation": points, "step": []})
+    assert top == (2.5 if is_far else 0.8)

@@ -6,7 +6,7 @@ import {MARGIN, accuracyAt, conclusion as accuracyConclusion, figure as accuracy
 import {SCALE_WORDS, axisWords} from "../../charts/accuracy_axis.js";
 import {GhostList, PREDICTION, Prediction} from "../../charts/ghosts.js";
 import {conclusion as normsConclusion, countTop, figure as normsFigure, previewEdges, table as normsTable} from "../../charts/norms.js";
-import {conclusion as seriesConclusion, figure as seriesFigure, table as seriesTable, topOf} from "../../charts/series.js";
+import {conclusion as seriesConclusion, cutWords, figure as seriesFigure, table as seriesTable, topOf} from "../../charts/series.js";
 import {afterNextEpoch, planNow} from "../../charts/plan.js";
 import {errorRange, niceCeiling} from "../../charts/ticks.js";
 import {showChanges} from "../actions/mid_run.js";
@@ -221,6 +221,7 @@ export class RunPanel extends BasePanel {
   paintSeries({name, described, size}) {
     const {log, plan} = this;
     const view = {described, log, plan, top: topOf(described, this.content.plan.axes[name], this.whole), size};
+    this.root.querySelector(`[data-cut="${name}"]`).textContent = cutWords(described, log, view.top);
     this.draw(name, {figure: (color) => seriesFigure(view, color), print: (color) => seriesFigure({...view, print: true}, color), conclusion: seriesConclusion(name, described, log), table: () => seriesTable(described, log)});
   }
 
