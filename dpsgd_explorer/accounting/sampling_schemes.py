@@ -37,7 +37,8 @@ SAMPLINGS = (
 SLOTS_TOLERANCE = 1e-9
 #: Rule for the number of canaries of a run with random allocation.
 NO_CANARIES = (
-    "must be 0 with random allocation: the scores of canaries assume Poisson sampling"
+    "must be 0 with random allocation: the scores of canaries assume Poisson "
+    "sampling. Choose Poisson sampling, or no canaries"
 )
 SHUFFLED_REASON = (
     "sampling must draw each batch independently, got 'shuffled': no accountant here "

@@ -279,7 +279,7 @@ class TrainingConfig(RunConfig):
         if self.audit and self.noise_multiplier != 0:
             raise ConfigError(
                 "audit",
-                f"audit {NO_CANARIES}. Choose Poisson sampling, or no canaries.",
+                f"audit {NO_CANARIES}.",
             )
         if self.noise_schedule != CONSTANT:
             raise ConfigError(
