@@ -353,8 +353,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "methods": Setting(
         label="Methods",
-        help="Released methods of private regression. They share ε if there are "
-        "several.",
+        help="Methods to release. They share ε if there are several.",
         choices=REGRESSION_METHODS,
     ),
     "width": Setting(

@@ -136,6 +136,8 @@ def check_releases(findings: Findings, receipt: Mapping[str, Any]) -> None:
         )
         for j in range(len(mechanisms)):
             findings.leave(f"{place}mechanisms[{j}].released", "a name")
+    if not receipt["releases"]:
+        findings.require("releases", [], "at least one release", False)
     findings.recompute(
         "epsilon", receipt["epsilon"], partial(_epsilon_of, all_releases, delta)
     )
@@ -146,7 +148,13 @@ def check_releases(findings: Findings, receipt: Mapping[str, Any]) -> None:
 
 
 def _epsilon_of(mechanisms: Sequence[Mapping[str, Any]], delta: float) -> float:
-    """Returns the exact ε of Gaussian mechanisms: their 1/σ² add up."""
+    """Returns the exact ε of Gaussian mechanisms: their 1/σ² add up.
+
+    Raises:
+        ValueError: there is no mechanism, so that ε has nothing to follow from.
+    """
+    if not mechanisms:
+        raise ValueError("no release states a mechanism with noise.")
     precision = math.fsum(m["times"] / m["noise_multiplier"] ** 2 for m in mechanisms)
     return gaussian_epsilon(delta=delta, noise_multiplier=1 / math.sqrt(precision))
 
