@@ -244,6 +244,8 @@ def _regression(table: OwnTable, texts: Mapping[str, str], error: str = "") -> s
         fields=[offered[name] for name in REGRESSION_FIELDS],
         error=error,
         command=_command(table, tables().titles()[table.name], read.texts),
+        divisors=[(c.name, _largest(c)) for c in _numbers(table)],
+        y_bound=_largest(table.predicted),
         removed=[c.name for c in table.columns if c.kind not in NUMBERS],
         renamed=[c.name for c in table.features if "," in c.name],
     )
@@ -257,13 +259,29 @@ def _read_settings(
 
 def _command(table: OwnTable, title: str, texts: Mapping[str, str]) -> str:
     """Returns the command that predicts the target from the other numbers."""
-    features = [c for c in table.features if c.kind == NUMBER]
+    features = _numbers(table)
     ranges = ",".join(f"{c.name}={c.low:g} to {c.high:g}" for c in features)
-    bound = max(abs(table.predicted.low or 0), abs(table.predicted.high or 0))
     words = ["--csv", title or "table.csv", "--target", table.predicted.name]
-    words += ["--y-bound", f"{bound:g}", "--bounds", ranges, "--rows", "clip"]
+    words += [
+        "--y-bound",
+        _largest(table.predicted),
+        "--bounds",
+        ranges,
+        "--rows",
+        "clip",
+    ]
     words += ["--epsilon", texts["target_epsilon"], "--delta", texts["delta"]]
     return shlex.join(["python", "-m", "dpsgd_explorer", "regression", *words])
+
+
+def _numbers(table: OwnTable) -> list[Column]:
+    """Returns the features that the command reads."""
+    return [c for c in table.features if c.kind == NUMBER]
+
+
+def _largest(column: Column) -> str:
+    """Returns the largest absolute value within the bounds of a number."""
+    return f"{max(abs(column.low or 0), abs(column.high or 0)):g}"
 
 
 def _table_with_target(name: str) -> OwnTable:
