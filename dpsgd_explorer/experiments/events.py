@@ -64,12 +64,13 @@ infinite, computed from the data and not private.  Its ``diagnostics`` are ``div
 
 A run of kind "regression_methods" releases the coefficients of one method per step.
 Its ``epsilon`` covers the methods released so far.  Its ``phase`` has ``sample_size``,
-``test_size`` and, computed without noise, ``nonprivate_rmse``,
-``nonprivate_coefficients`` and ``mean_rmse`` (of always predicting the mean).  Its
-``evaluation`` holds the ``method``, ``epsilon_alone`` (ε of this method alone), the
-``coefficients`` in the units of the table (``intercept`` and ``slopes`` by name; null
-if they are not finite) and ``rmse``, the root mean square error on the test rows, which
-is not private.  The ``end`` has the least ``rmse`` and a ``receipt`` with the noise of
+``test_size`` and, computed without noise, ``not_private_rmse`` and
+``not_private_coefficients`` of least squares, and ``not_private_mean_rmse`` (of always
+predicting the mean).  Its ``evaluation`` holds the ``method``, ``epsilon_alone`` (ε of
+this method alone), the ``coefficients`` in the units of the table (``intercept`` and
+``slopes`` by name; null if they are not finite) and ``not_private_rmse``, the root mean
+square error on the test rows.  The ``end`` has the ``not_private_rmse`` of the last
+method, so that no choice by error is logged, and a ``receipt`` with the noise of
 every release.
 
 A run of kind "engines" uses no data set, so its ``epsilon`` and ``delta`` are null.

@@ -76,11 +76,12 @@ def error(data: Data) -> str:
 
 
 def typical_error(data: Data) -> str:
-    """Return the typical error of a released method; at the end, of the best one."""
-    error = "infinite" if data["rmse"] is None else f"{data['rmse']:.4g}"
+    """Return a released method with its error; at the end, that all are released."""
     if "method" not in data:
-        return f"typical error {error} of the best method"
-    return f"typical error {error}, {METHOD_NAMES[data['method']]}"
+        return "all methods released"
+    value = data["not_private_rmse"]
+    error = "infinite" if value is None else f"{value:.4g}"
+    return f"{METHOD_NAMES[data['method']]}, typical error {error} (not private)"
 
 
 def cost(data: Data) -> str:

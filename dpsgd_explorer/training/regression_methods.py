@@ -74,15 +74,14 @@ class RegressionMethods(Experiment):
             "evaluation",
             method=share.method,
             epsilon_alone=share.epsilon,
-            rmse=self._errors[-1],
+            not_private_rmse=self._errors[-1],
             coefficients=coefficients(self.config.table_schema, theta),
         )
         if self._step == self.config.planned_steps:
-            finite = [error for error in self._errors if error is not None]
             self._emit(
                 "end",
                 delta=self.config.delta,
-                rmse=min(finite, default=None),
+                not_private_rmse=self._errors[-1],
                 reason="finished",
                 receipt=self._receipt(),
             )
@@ -138,11 +137,13 @@ class RegressionMethods(Experiment):
                 "neighboring_relation": config.bounds.neighboring_relation,
                 "status": "exact",
                 "private": True,
-                "nonprivate_rmse": self._rmse(self._tests @ statistics.theta),
-                "nonprivate_coefficients": coefficients(
+                "not_private_rmse": self._rmse(self._tests @ statistics.theta),
+                "not_private_coefficients": coefficients(
                     config.table_schema, statistics.theta
                 ),
-                "mean_rmse": self._rmse(np.full(len(self._targets), self._mean)),
+                "not_private_mean_rmse": self._rmse(
+                    np.full(len(self._targets), self._mean)
+                ),
             },
         )
 

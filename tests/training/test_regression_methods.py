@@ -114,7 +114,7 @@ def test_the_noise_is_the_noise_of_the_receipt(table):
 
 def test_coefficients_predict_in_the_units_of_the_table(table):
     [phase] = told(run_of(table, methods="ssp"), "phase")
-    found = phase["nonprivate_coefficients"]
+    found = phase["not_private_coefficients"]
     assert found["intercept"] == pytest.approx(1, abs=0.2)
     assert found["slopes"]["rooms"] == pytest.approx(1.5, abs=0.05)
     assert found["slopes"]["age = new"] == pytest.approx(3, abs=0.2)

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 from dpsgd_explorer import __version__
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import RunNotFoundError
+from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.api.answer_cache import QUEUES
@@ -105,7 +106,9 @@ def as_html(run: Run, log: Log) -> str:
     With ``?plotly=1`` it includes plotly.js, for interactive charts.
     """
     with_plotly = parse_query(ReportQuery).plotly
-    address = request.host_url.rstrip("/") + links(run)["page"]
+    is_hidden_from_others = is_own(run.config.get("dataset"))
+    page = request.host_url.rstrip("/") + links(run)["page"]
+    address = "" if is_hidden_from_others else page
     with QUEUES["reports"]:
         entries = [LogEntry.of(event) for event in log()]
         return report(run, entries, address, with_plotly=with_plotly)

@@ -77,6 +77,8 @@ class RunView(ABC):
         claims: Claims about a run; None if it releases no model.
         more: Further names in its events that belong into a table.
         missing: Text for a missing value in a report.
+        results: Template of the tables of results, for a report that has them in place
+            of the table of evaluations; "" without one. It reads ``standing``.
         titled: Settings that the title contains, or that need no mention.
         has_receipt: If True, the last event of a finished private run has a receipt.
     """
@@ -84,6 +86,7 @@ class RunView(ABC):
     diagnostics: ClassVar[tuple[str, ...]] = ()
     more: ClassVar[tuple[str, ...]] = ()
     missing: ClassVar[str] = "∞"
+    results: ClassVar[str] = ""
     titled: ClassVar[frozenset[str]] = frozenset({"kind"})
     has_receipt: ClassVar[bool] = False
 

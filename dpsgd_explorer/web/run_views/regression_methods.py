@@ -45,18 +45,18 @@ def results_of(
     phase = phases[0]
     released = [(METHOD_NAMES[one["method"]], one) for one in evaluations]
     columns = [one["coefficients"] for _, one in released]
-    columns.append(phase["nonprivate_coefficients"])
+    columns.append(phase["not_private_coefficients"])
     return {
         "rows": whole(phase["sample_size"]),
         "test_rows": whole(phase["test_size"]),
         "target": config.table_schema.predicted.name,
         "errors": [
-            (name, limit(one["epsilon_alone"]), _text(one["rmse"]))
+            (name, limit(one["epsilon_alone"]), _text(one["not_private_rmse"]))
             for name, one in released
         ],
         "not_private": [
-            (NONPRIVATE, _text(phase["nonprivate_rmse"])),
-            (MEAN, _text(phase["mean_rmse"])),
+            (NONPRIVATE, _text(phase["not_private_rmse"])),
+            (MEAN, _text(phase["not_private_mean_rmse"])),
         ],
         "heads": [name for name, _ in released],
         "coefficients": _coefficients(columns),
@@ -94,13 +94,14 @@ class RegressionMethodsView(RunView):
     """View of runs of kind "regression_methods"."""
 
     template = "runs/regression_methods.html"
+    results = "runs/_regression_methods.html"
     config = RegressionMethodsConfig
     claims = None
     has_receipt = True
     columns = (
         ("method", "method", "{}"),
         ("epsilon_alone", "ε of it alone", "{:.4f}"),
-        ("rmse", "typical error (not private)", "{:.4g}"),
+        ("not_private_rmse", "typical error (not private)", "{:.4g}"),
     )
     more = ("method", "epsilon_alone", "coefficients")
     titled = frozenset({"kind", "dataset", "target_epsilon", "methods"})
@@ -115,9 +116,9 @@ class RegressionMethodsView(RunView):
         return f"Private linear regression on {label_of(config)}"
 
     def result(self, summary: Summary) -> str:
-        """Returns the typical error of the best released method."""
-        error = summary.get("rmse")
-        return "" if error is None else f"error {_text(error)}"
+        """Returns the number of released methods, as their errors are not private."""
+        released = summary.get("steps", 0)
+        return f"{released} method{'s' * (released > 1)} released" if released else ""
 
     def terms(self, config: Settings) -> PrivacyTerms:
         """Returns the terms of its ε; all releases together form one Gaussian."""
@@ -152,18 +153,14 @@ class RegressionMethodsView(RunView):
         self, _config: RegressionMethodsConfig, _steps: Points, evaluations: Points
     ) -> list[Section]:
         """Returns a bar chart of the typical errors."""
-        return [
-            Section(
-                "Typical error",
-                "Root mean square error on held-out rows: not private.",
-                _bars([point for point in evaluations if point["rmse"] is not None]),
-            )
-        ]
+        drawn = [p for p in evaluations if p["not_private_rmse"] is not None]
+        note = "Root mean square error on held-out rows: not private."
+        return [Section("Typical error", note, _bars(drawn))]
 
 
 def _bars(evaluations: Points) -> dict[str, Any]:
     names = [METHOD_NAMES[point["method"]] for point in evaluations]
-    errors = [point["rmse"] for point in evaluations]
+    errors = [point["not_private_rmse"] for point in evaluations]
     bar = {"type": "bar", "x": names, "y": errors}
     axis = {"title": {"text": "typical error"}, "rangemode": "tozero"}
     return {

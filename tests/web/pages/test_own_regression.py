@@ -76,6 +76,11 @@ def test_a_table_with_a_number_leads_to_the_form_and_not_to_the_trainer(client, 
     form = client.get(f"/data/{table}/regression").text
     assert "Predicts <strong>price</strong> from rooms, age." in form
     assert 'name="delta"' in form
+    for place in ("statistics", "ridge", "descent"):
+        address = f"/learn/private-linear-regression/#{place}"
+        assert f'href="{address}"' in form
+        assert f'id="{place}"' in client.get(address).text
+    assert "Methods to release." in form
 
 
 def test_the_page_of_the_run_has_every_method_and_what_is_not_private(client, finished):
@@ -112,6 +117,8 @@ def test_its_receipt_fits_and_its_exports_have_the_coefficients(client, finished
     )
     text = client.get(f"/api/v1/runs/{finished}/export.csv").text
     found = [row for row in csv.DictReader(io.StringIO(text)) if row["method"]]
+    assert float(found[0]["not_private_rmse"]) > 0
+    assert "rmse" not in found[0]
     assert [row["method"] for row in found] == ["adassp", "ssp", "noisy_gd"]
     assert json.loads(found[0]["coefficients"])["slopes"].keys() == {
         "rooms",
@@ -122,6 +129,56 @@ def test_its_receipt_fits_and_its_exports_have_the_coefficients(client, finished
         answer = client.get(f"/api/v1/runs/{finished}/export.{extension}")
         assert answer.status_code == 200
         assert "9.999,old" not in answer.text
+
+
+def test_the_report_has_the_tables_of_the_page_and_no_address(client, finished):
+    page = client.get(f"/runs/{finished}/").text
+    report = client.get(f"/api/v1/runs/{finished}/export.html").text
+    for size in (3, 5):  # cells of a row: errors, then coefficients
+        rows = [row for row in rows_of(page) if len(row) == size]
+        assert len(rows) > 3
+        assert [row for row in rows_of(report) if row in rows] == rows
+    assert "Shown at" not in report
+    assert f"/runs/{finished}/" not in report
+    assert "nobody else can open its page" in report
+
+
+def test_lists_name_no_error_and_logs_mark_each(client, finished):
+    listed = client.get("/runs/").text
+    assert '<td class="n reached">3 methods released</td>' in listed
+    log = client.get(f"/api/v1/runs/{finished}/export.json").json["events"]
+    names = {name for event in log for name in event["data"] if "rmse" in name}
+    assert names == {"not_private_rmse", "not_private_mean_rmse"}
+    errors = [
+        event["data"]["not_private_rmse"]
+        for event in log
+        if event["kind"] in ("evaluation", "end")
+    ]
+    assert errors[-1] == errors[-2] != min(errors)  # not chosen by the error
+
+
+def test_the_page_and_its_link_say_who_can_read_the_run(client, table, run_id):
+    said = "the links of these runs work in this browser only"
+    assert said in client.get("/data/").text
+    page = client.get(f"/runs/{run_id}/").text
+    assert "Copy link</button> (works in this browser only)" in page
+    assert "except a run on your own table" in page
+
+
+def test_the_programs_name_the_file_that_they_need(client, table, run_id):
+    for extension in ("py", "ipynb"):
+        program = client.get(f"/api/v1/runs/{run_id}/export.{extension}").text
+        assert "must hold the table" in program
+        assert f"{table}.csv" in program
+
+
+def test_a_receipt_without_a_release_says_so(client, finished):
+    receipt = client.get(f"/api/v1/runs/{finished}/receipt.json").json
+    wrong = verify_receipt(receipt | {"releases": []}).wrong
+    assert [(figure.path, figure.recomputed) for figure in wrong] == [
+        ("releases", "at least one release"),
+        ("epsilon", "cannot be computed: no release states a mechanism with noise."),
+    ]
 
 
 def test_two_runs_have_other_noise(client, table, store):
@@ -206,6 +263,9 @@ def test_the_command_to_publish_runs_as_printed(client, table, tmp_path, monkeyp
     page = html.unescape(client.get(f"/data/{table}/regression").text)
     [command] = re.findall(r"<code>python -m dpsgd_explorer (.*?)</code>", page)
     assert "Remove the other columns from the file first: age." in page
+    for said in ("AdaSSP only", "no intercept and no categories", "rooms by 10"):
+        assert said in page
+    assert "moves values beyond ±20 to that bound" in page
     kept = houses().decode().replace(",old,", ",").replace(",new,", ",")
     (tmp_path / "people.csv").write_text(kept.replace("rooms,age", "rooms"))
     monkeypatch.chdir(tmp_path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from flask import render_template
@@ -37,19 +37,23 @@ def report(
     Args:
         run: The run.
         log: Log of the run, oldest entry first.
-        address: Address of the run's page.
+        address: Address of the run's page; "" if others cannot open it.
         with_plotly: If True, the charts are interactive, and the file has 4.8 MB.
     """
     view = VIEWS[run.kind]
-    evaluations = [entry.data for entry in log if entry.kind == "evaluation"]
-    steps = [entry.data for entry in log if entry.kind == "step"]
-    sections = view.sections(parse(run.config), steps, evaluations)
+    evaluations = _data(log, "evaluation")
+    steps = _data(log, "step")
+    config = parse(run.config)
+    sections = view.sections(config, steps, evaluations)
     spent = RunSummary.of(run, "").privacy
-    phases = [entry.data for entry in log if entry.kind == "phase"]
+    phases = _data(log, "phase")
     return render_template(
         "exports/report.html",
         run=run,
         address=address,
+        config=config,
+        results=view.results,
+        standing=view.standing(config, partial(_data, log)) if view.results else {},
         sections=sections,
         charts=[
             _chart(section.figure, i) if with_plotly else _drawing(section)
@@ -68,6 +72,11 @@ def report(
         program=f"DP-SGD Explorer {__version__}",
         plotly=f"plotly {importlib.metadata.version('plotly')}" if with_plotly else "",
     )
+
+
+def _data(log: list[LogEntry], kind: str) -> list[dict[str, Any]]:
+    """Returns the data of all events of a kind, in order."""
+    return [entry.data for entry in log if entry.kind == kind]
 
 
 @cache

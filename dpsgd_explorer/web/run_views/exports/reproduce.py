@@ -10,6 +10,7 @@ from typing import Any
 from dpsgd_explorer import __version__, experiments
 from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import KINDS, LAUNCHED
+from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.runs.store.records import Run
 
 #: Data of a log's ``phase`` events, in order.
@@ -22,7 +23,7 @@ SCRIPT = Template('''\
 # In a checkout of DP-SGD Explorer $version, Python 3.11 or later: $install
 """Repeats run $run_id of DP-SGD Explorer $version: python THIS_FILE.
 
-It needs the package dpsgd_explorer of that version, but not the site.
+It needs the package dpsgd_explorer of that version, but not the site.$file
 
 The same settings and seed give the same numbers on the same kind of machine.
 A known seed voids the guarantee: repeat a run to check it, never to publish it.
@@ -82,9 +83,9 @@ def notebook(run: Run, phases: Phases = ()) -> str:
     title = (
         f"In a checkout of DP-SGD Explorer {__version__}, Python 3.11 or later: "
         f"`{INSTALL}`\n\n# Run {run.id} again\n\nIt needs the package dpsgd_explorer "
-        "of that version, but not the site. The same settings and seed give the same "
-        "numbers on the same kind of machine. A known seed voids the guarantee: "
-        "repeat a run to check it, never to publish it."
+        f"of that version, but not the site.{parts['file']} The same settings and "
+        "seed give the same numbers on the same kind of machine. A known seed voids "
+        "the guarantee: repeat a run to check it, never to publish it."
     )
     code = (
         f"{parts['imports']}\n\nCONFIG = {parts['settings']}\n{parts['log']}",
@@ -133,6 +134,7 @@ def _parts(run: Run, phases: Phases) -> dict[str, str]:
             f'    "{name}": {run.summary[name]!r},' for name in measured
         )
     return {
+        "file": _file(run),
         "imports": f"from {PUBLIC} import {config.__name__}, start",
         "settings": f"{config.__name__}(\n{settings}\n)",
         "log": _changes(changes) + _measured(phases) + _retired(run.kind),
@@ -140,6 +142,17 @@ def _parts(run: Run, phases: Phases) -> dict[str, str]:
         "origin": origin,
         "recorded": f"{{\n{recorded}\n}}" if recorded else "{}",
     }
+
+
+def _file(run: Run) -> str:
+    """Returns a sentence on the file that a run on an own table reads, else ""."""
+    name = run.config.get("dataset")
+    if not is_own(name):
+        return ""
+    return (
+        f"\nThe folder where you start it must hold the table: the same CSV file, "
+        f"named\n{name}.csv."
+    )
 
 
 def _changes(changes: Changes) -> str:
