@@ -112,6 +112,15 @@ def test_the_noise_is_the_noise_of_the_receipt(table):
     assert 0.7 < np.std(errors) / expected < 1.35
 
 
+def test_the_end_has_the_error_of_the_last_method_and_chooses_none(table):
+    errors = [
+        event.data["not_private_rmse"]
+        for event in run_of(table).events()
+        if event.kind in ("evaluation", "end")
+    ]
+    assert errors[-1] == errors[-2] > min(errors)
+
+
 def test_coefficients_predict_in_the_units_of_the_table(table):
     [phase] = told(run_of(table, methods="ssp"), "phase")
     found = phase["not_private_coefficients"]
