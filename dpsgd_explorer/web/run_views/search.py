@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.search_config import SearchConfig, values_name
 from dpsgd_explorer.runs.store.records import Run
@@ -45,7 +46,7 @@ class SearchClaims(Claims):
 
     def sources(self, _run: Run, _spent: Epsilon | None) -> list[str]:
         """Returns the keys of the references for the selection, DP-SGD first."""
-        return ["abadi", "papernot", "mironov2017", "mironov2019", *SAMPLED]
+        return ["abadi", "papernot", "mironov2017", "mironov2019", *SAMPLED[POISSON]]
 
     def has_card(self, run: Run) -> bool:
         """Returns True if the search has a winner."""
