@@ -103,7 +103,7 @@ def share_budget(
         >>> both.epsilon <= 1.0
         True
         >>> [round(share.epsilon, 2) for share in both.shares]  # their sum is above 1
-        [0.69, 0.69]
+        [0.68, 0.68]
     """
     for method in methods:
         one_of("methods", method, METHODS)
