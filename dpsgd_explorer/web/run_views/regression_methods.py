@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.experiments.regression_methods_config import (
     ALL,
@@ -65,7 +64,7 @@ def results_of(
 
 def _sum_alone(config: RegressionMethodsConfig) -> str:
     """Returns the sum of the ε of the methods, each counted alone."""
-    return round_up(sum(share.epsilon for share in config.budget.shares), 2)
+    return limit(sum(share.epsilon for share in config.budget.shares))
 
 
 def _coefficients(columns: list[dict[str, Any] | None]) -> list[tuple[str, ...]]:

@@ -71,12 +71,11 @@ def test_what_composes_many_runs_refuses_too_many_phases():
     many = of_different_noise(MOST_PHASES + 1)
     with pytest.raises(AccountingError, match="different pairs"):
         odds.run_accuracy(tuple(many))
-    released = tuple(((p.sample_rate, p.noise_multiplier, p.steps), 1) for p in many)
+    released = tuple((p, 1) for p in many)
     with pytest.raises(AccountingError, match="different pairs"):
-        together._composed(released, 1e-5)
+        together._composed(released, 1e-5, "poisson")
 
 
 def test_steps_of_too_many_kinds_are_counted_with_noise_rounded_down():
     many = of_different_noise(MOST_PHASES + 1)
-    steps = frozenset(((p.sample_rate, p.noise_multiplier), p.steps) for p in many)
-    assert looked_at.composed(steps, 1e-5).status == "bound"
+    assert looked_at.composed(tuple(many), 1e-5).status == "bound"
