@@ -110,7 +110,9 @@ test("controls start where the address says, and their scripts hear of it", () =
   const heard = [];
   const input = (type, value) => ({type, value, checked: false, dispatchEvent: ({type: kind}) => heard.push([kind, value])});
   const [slider, near, far] = [input("range", "6"), input("radio", "0"), input("radio", "1")];
-  const grip = {dispatchEvent: ({type, detail}) => heard.push([type, detail])};
+  const place = {dispatchEvent: ({type, detail}) => heard.push([type, detail])};
+  const panel = {dataset: {tab: "Record"}, parentElement: place, checkVisibility: () => false};
+  const grip = {...place, closest: () => panel};
   const controls = {noise: [slider], rate: [near, far], record: []};
   begin({
     querySelectorAll: (selector) => controls[selector.match(/"(\w+)"/)[1]],
@@ -118,7 +120,7 @@ test("controls start where the address says, and their scripts hear of it", () =
   }, {noise: [3], rate: [1], record: [1, -2]});
   assert.equal(slider.value, "3");
   assert.deepEqual([near.checked, far.checked], [false, true]);
-  assert.deepEqual(heard, [["input", "6"], ["change", "1"], ["start", [1, -2]]]);
+  assert.deepEqual(heard, [["input", "6"], ["change", "1"], ["tab", "Record"], ["start", [1, -2]]]);
 });
 
 test("guesses that were shown before the script came are handed to it", async () => {

@@ -30,3 +30,9 @@ export function tabs(place) {
   place.classList.add("tabbed");
   show(panels[0]);
 }
+
+/** Shows the panel that an element is in, if another one stands in its place. @param {Element} element */
+export function reveal(element) {
+  const panel = element.closest("[data-tab]");
+  if (panel?.checkVisibility() === false) panel.parentElement.dispatchEvent(new CustomEvent("tab", {detail: panel.dataset.tab}));
+}

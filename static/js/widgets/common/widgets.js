@@ -1,6 +1,6 @@
 /** Starts the widgets of a page, their tabs and notes. After an error, a widget shows its static drawing again, with a one-line message. */
 
-import {NARROW, tabs} from "./tabs.js";
+import {NARROW, reveal, tabs} from "./tabs.js";
 
 import {offer} from "./take_along.js";
 
@@ -72,7 +72,10 @@ export function begin(element, positions) {
       else input.value = String(position[0]);
       input.dispatchEvent(new Event(isChoice || input.localName === "select" ? "change" : "input", {bubbles: true}));
     }
-    if (!inputs.length) part(element, `[data-grip="${control}"]`).dispatchEvent(new CustomEvent("start", {detail: position}));
+    if (inputs.length) continue;
+    const grip = part(element, `[data-grip="${control}"]`);
+    reveal(grip);
+    grip.dispatchEvent(new CustomEvent("start", {detail: position}));
   }
 }
 
