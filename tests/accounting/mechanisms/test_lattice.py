@@ -74,6 +74,7 @@ def test_the_plain_sums_know_the_gaussian():
 
 
 @pytest.mark.long("long statistics")
+@pytest.mark.timeout(1200)  # 1 to 3 minutes of one core each
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_epsilon_is_below_the_truth(chunk):
     rng, decided, narrow = np.random.default_rng([14, chunk]), 0, 0
