@@ -94,7 +94,7 @@ class LaplaceMechanism(Mechanism):
     1.0
 
     Attributes:
-        scale: b of the density e^(-|x|/b) / 2b, greater than 0.
+        scale: Mean b of the absolute value of the noise, greater than 0.
         sensitivity: Largest change of the number by one added or removed record.
 
     Raises:
