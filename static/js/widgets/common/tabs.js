@@ -31,7 +31,7 @@ export function tabs(place) {
   show(panels[0]);
 }
 
-/** Shows the panel that an element is in, if another one stands in its place. @param {Element} element */
+/** Shows the panel that contains an element, if the page hides it. @param {Element} element */
 export function reveal(element) {
   const panel = element.closest("[data-tab]");
   if (panel?.checkVisibility() === false) panel.parentElement.dispatchEvent(new CustomEvent("tab", {detail: panel.dataset.tab}));
