@@ -41,7 +41,7 @@ TINY = {
     ),
     "regression_methods": Tiny(
         {"methods": "ssp", "steps": 1},
-        "typical error",
+        "all methods released",
         "δ = 1e-06",
         is_slow=False,
     ),
