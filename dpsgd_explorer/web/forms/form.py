@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -20,6 +21,8 @@ from dpsgd_explorer.web.forms.fields import (
 )
 
 Model = TypeVar("Model", bound=BaseModel)
+#: In an error message: the value of a choice, or the name of a setting.
+IDENTIFIER = re.compile(r"'([\w-]+)'|\b([a-z]+_[a-z_]+)\b")
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def read_form(
         if isinstance(settings, RunConfig):
             settings.check_reachable()
     except ConfigError as error:
-        faults = {n: _labelled(fields, n, text) for n, text in error.fields.items()}
+        faults = {n: labelled(fields, text) for n, text in error.fields.items()}
         return replace(form, errors=form.errors | faults)
     if form.errors:
         return form
@@ -157,11 +160,23 @@ def _empty_boxes(
     }
 
 
-def _labelled(fields: Mapping[str, FormField], name: str, message: str) -> str:
-    """Returns a message that starts with the setting's label instead of its name."""
-    if name not in fields or not message.startswith(name):
-        return message
-    return fields[name].label + message.removeprefix(name)
+def labelled(fields: Mapping[str, FormField], message: str) -> str:
+    """Returns an error message with the form's labels in place of API values.
+
+    "sampling must be 'poisson'" becomes "Sampling must be “Poisson”".
+    """
+    name, space, rest = message.partition(" ")
+    start = fields[name].label if name in fields else name
+    return start + space + IDENTIFIER.sub(lambda found: _label(fields, found), rest)
+
+
+def _label(fields: Mapping[str, FormField], found: re.Match[str]) -> str:
+    """Returns the label of a choice or setting; the text itself without one label."""
+    value, name = found.groups()
+    if name:
+        return f"“{fields[name].label}”" if name in fields else name
+    labels = {f.choices[value] for f in fields.values() if value in f.choices}
+    return f"“{labels.pop()}”" if len(labels) == 1 else found[0]
 
 
 def _drop_unchosen(

@@ -202,3 +202,18 @@ function sorted(numbers) {
 function typed(number) {
   return number !== 0 && Math.abs(number) < 1e-3 ? number.toExponential().replace("e+", "e") : String(number);
 }
+
+/**
+ * Error message with the form's labels in place of API values, as `labelled` of web/forms/form.py writes it.
+ * @param {Field[]} fields
+ * @param {string} message of the server, such as "sampling must be 'poisson'"
+ */
+export function labelled(fields, message) {
+  const labelOf = (name) => fields.find((field) => field.name === name)?.label;
+  const [first] = message.split(" ", 1);
+  const rest = message.slice(first.length).replace(/'([\w-]+)'|\b([a-z]+_[a-z_]+)\b/g, (text, value, name) => {
+    const labels = name ? [labelOf(name) ?? []].flat() : [...new Set(fields.flatMap(({choices}) => choices?.[value] ?? []))];
+    return labels.length === 1 ? `“${labels[0]}”` : text;
+  });
+  return (labelOf(first) ?? first) + rest;
+}

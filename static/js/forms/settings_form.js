@@ -1,7 +1,7 @@
 /** Settings form: sliders next to boxes, switches, the fold of all settings, and errors at their fields. */
 
 import {ApiError} from "../lib/api.js";
-import {given, missing, positionOf, toJson, valueAt} from "./query.js";
+import {given, labelled, missing, positionOf, toJson, valueAt} from "./query.js";
 
 export class SettingsForm {
   /**
@@ -165,11 +165,11 @@ export class SettingsForm {
     this.form.querySelector("[data-to-correct]").replaceChildren("To correct: ", ...links, ".");
   }
 
-  showError({name, label}, message) {
+  showError({name}, message) {
     const box = this.form.querySelector(`[data-field="${name}"]`);
     const line = document.getElementById(`${name}-error`);
     box.classList.toggle("invalid", message !== "");
-    line.textContent = message.startsWith(name) ? label + message.slice(name.length) : message;
+    line.textContent = labelled(this.fields, message);
     line.hidden = message === "";
     for (const input of box.querySelectorAll("[aria-describedby]")) {
       if (message) input.setAttribute("aria-invalid", "true");

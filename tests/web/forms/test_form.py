@@ -1,6 +1,9 @@
 """The form is made from the config's metadata and keeps whatever was typed."""
 
+import json
 import math
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,12 +17,14 @@ from dpsgd_explorer.web.forms.fields import (
     form_fields,
     form_groups,
     layout_of,
+    script_fields,
     slider_position,
     text_of,
 )
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.plan_preview import fitting_models
 
+ROOT = Path(__file__).parents[3]
 FIELDS = form_fields(TrainingConfig)
 LAYOUT = layout_of(TrainingConfig)
 TYPED = {"dataset": "adult", "model": "logistic", "seed": "12"}
@@ -91,9 +96,9 @@ def test_the_address_names_every_setting_that_counts():
 def test_a_wrong_value_is_named_at_its_field_and_everything_typed_is_kept(name, text):
     form = read_form(TYPED | {name: text})
     assert form.settings is None
-    label = FIELDS[name].label
-    assert form.errors[name].startswith((label, "model")), form.errors
-    assert text.lower() in form.errors[name].lower()
+    field = FIELDS[name]
+    assert form.errors[name].startswith(field.label), form.errors
+    assert field.choices.get(text, text).lower() in form.errors[name].lower()
     assert form.texts[name] == text
     assert form.texts["seed"] == "12"
 
@@ -204,3 +209,35 @@ def test_a_box_shows_the_default_that_the_other_settings_imply():
     assert form.texts["audit"] == "0" == text_of(form.settings.audit)
     assert read_form(form.texts | {"steps": "300"}).settings == form.settings
     assert read_form(TYPED).texts["audit"] == "2000"
+
+
+REFUSED = {
+    "sampling": {"sampling": "random_allocation", "accountant": "rdp"},
+    "filter": {"filter_epsilon": "3", "sampling": "random_allocation"},
+    "adaptive": {"clipping_schedule": "adaptive", "clipping_style": "layer-wise"},
+}
+
+
+@pytest.mark.parametrize("query", REFUSED.values(), ids=REFUSED)
+def test_errors_in_the_browser_name_labels_and_no_values_of_the_api(query):
+    with pytest.raises(ConfigError) as refusal:
+        TrainingConfig.from_query(query).check_reachable()
+    messages = read_form(query).errors
+    assert messages.keys() == refusal.value.fields.keys()
+    for message in messages.values():
+        assert "_" not in message
+        assert "'" not in message
+    script = (
+        "import {labelled} from './static/js/forms/query.js';"
+        "const [fields, messages] = JSON.parse(process.argv[1]);"
+        "console.log(JSON.stringify(messages.map((text) => labelled(fields, text))))"
+    )
+    given = [script_fields(TrainingConfig), list(refusal.value.fields.values())]
+    command = ["node", "--input-type=module", "-e", script, json.dumps(given)]
+    written = subprocess.run(command, capture_output=True, check=True, cwd=ROOT)
+    assert json.loads(written.stdout) == list(messages.values())
+
+
+def test_an_error_about_sampling_names_the_choices_of_the_form():
+    message = read_form(REFUSED["sampling"]).errors["sampling"]
+    assert message.startswith("Sampling must be “Poisson” for accountant “Rényi (RDP)”")
