@@ -28,7 +28,7 @@ REASON = (
 )
 TITLE_NUMBER = re.compile(
     r" \(\d+\)$"
-)  # the number that labels.entitle appends to a title
+)  # the number that labels.distinct_title appends to a title
 COPIED_COLUMNS = ("kind", "visitor", "name", "group", "note", "starred", "config")
 
 
@@ -77,7 +77,8 @@ def _queue_next(connection: Connection, run: RowMapping, now: float) -> str:
     connection.execute(insert(runs).values(values))
     if run["title"]:
         title = TITLE_NUMBER.sub("", run["title"])
-        labels.entitle(connection, next_id, run["visitor"], title)
+        config = json.loads(run["config"])
+        labels.entitle(connection, next_id, run["visitor"], title, config)
     write_events(connection, next_id, 0, [("state", {"state": QUEUED})])
     launch = select(launches).where(launches.c.run_id == run["id"])
     for row in connection.execute(launch).mappings().all():

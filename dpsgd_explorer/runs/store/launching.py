@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import admission
-from dpsgd_explorer.runs.store.labels import numbered
+from dpsgd_explorer.runs.store.labels import distinct_title
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import QUEUED, runs
 from dpsgd_explorer.runs.store.transitions import to_json, write_events
@@ -50,18 +50,21 @@ def write(
 ) -> Run:
     """Inserts and returns an admitted run, queued, with its first event.
 
-    The title gets a number if the visitor already has a run of that title.
+    The title gets a seed or a number if the visitor already has a run of that title.
     """
+    settings = config.model_dump(mode="json")
+    if title:
+        title = distinct_title(connection, launch.visitor, title, settings)
     values = {
         "id": launch.run_id,
         "kind": config.kind,
         "state": QUEUED,
         "visitor": launch.visitor,
         "name": name,
-        "title": numbered(connection, launch.visitor, title) if title else None,
+        "title": title or None,
         "group": launch.group,
         "parent": parent,
-        "config": to_json(config.model_dump(mode="json")),
+        "config": to_json(settings),
         "steps": config.planned_steps,
         "created_at": now,
         "last_seq": 1,

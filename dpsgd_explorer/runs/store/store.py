@@ -121,7 +121,7 @@ class RunStore:
             visitor: Owner of the run.
             network: Network of the request, see ``networks``; "" if no quota counts it.
             name: The visitor's name for the run.
-            title: Title that follows from the settings; see ``labels.numbered``.
+            title: Title that follows from the settings; see ``labels.distinct_title``.
             group: The visitor's name for a group of runs, which count as one launch.
             parent: Id of the run whose settings were reused; "" without one.
 
@@ -206,11 +206,11 @@ class RunStore:
         with self.database.read() as connection:
             return [Run.from_row(row) for row in connection.execute(query).mappings()]
 
-    def entitle(self, run_id: str, visitor: str, title: str) -> Run:
+    def entitle(self, run: Run, title: str) -> Run:
         """Stores the title derived from a run's settings; see ``labels.entitle``."""
         with self.database.write() as connection:
-            entitle(connection, run_id, visitor, title)
-        return self.get(run_id)
+            entitle(connection, run.id, run.visitor, title, run.config)
+        return self.get(run.id)
 
     def previous(self, run: Run) -> Run | None:
         """Returns the visitor's last earlier run of the same kind; None without one."""

@@ -212,7 +212,7 @@ def go_on(run_id: str, body: FurtherSteps) -> Response:
         network=request_network(),
     )
     child = store.get(child_id)
-    child = store.entitle(child_id, child.visitor, title_of(child.kind, child.config))
+    child = store.entitle(child, title_of(child.kind, child.config))
     doorbell().ring(child_id)
     answer = _answer(child)
     return reply(answer, 201, {"Location": answer.links["self"]})

@@ -14,12 +14,13 @@ from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.labels import SEED
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.web.questions.looked_at import Total, totals
 from dpsgd_explorer.web.questions.rounding import need, percent, points
 from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked, row_of
-from dpsgd_explorer.web.run_views.naming import SEED, short, whole_config
+from dpsgd_explorer.web.run_views.naming import short, whole_config
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
 MOST = 8

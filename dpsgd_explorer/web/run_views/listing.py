@@ -288,7 +288,9 @@ def _words(run: Run, title: str, note: str) -> str:
     view = VIEWS[run.kind]
     config = whole_config(view, run.config)
     settings = [
-        f"{field.label} {field.symbol} {field.in_words(config[name])}"
+        " ".join(
+            filter(None, [field.label, field.symbol, field.in_words(config[name])])
+        )
         for name, field in view.fields.items()
         if config[name] is not None
     ]

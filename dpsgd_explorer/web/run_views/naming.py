@@ -1,23 +1,25 @@
 """Default names of runs: the differences from the nearest starting configuration.
 
-"Adult income, ε = 1 · η 5 · seed 8" is a run of the preset with this title, but with
-another learning rate and seed.  The nearest preset has the fewest differences.
+"Adult income, ε = 1 · η 5" is a run of the preset with this title, but with another
+learning rate.  The nearest preset has the fewest differences.  The seed is part of a
+name only if two runs of a visitor differ by nothing else.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
+from dpsgd_explorer.runs.store.labels import SEED, with_seed
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.forms.fields import FormField
 from dpsgd_explorer.web.run_views.base import RunView, Settings
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
-SHOWN = 4  # maximum number of settings in a name, not counting the seed
-SEED = "seed"
+SHOWN = 4  # maximum number of settings in a name
 KNOWN = 4096  # maximum number of cached names
 SHARED = ("ε",)  # symbols that several settings share
 
@@ -38,7 +40,6 @@ def default_name(
     parts = [short(view.fields[name], whole[name]) for name in named[:SHOWN]]
     if len(named) > SHOWN:
         parts.append(f"{len(named) - SHOWN} more")
-    parts += [short(view.fields[SEED], whole[SEED])] if SEED in differing else []
     return " · ".join([view.title(whole), *parts])
 
 
@@ -77,16 +78,21 @@ def _cached_name(kind: str, config: str) -> str:
 def names_of(runs: Iterable[Run]) -> dict[str, str]:
     """Returns the name of each run of a visitor by its id, for runs from newest.
 
-    Runs from before titles were stored are numbered, oldest first, if their names are
-    equal; names that the visitor gave do not change.
+    Runs from before titles were stored get their seed or a number, oldest first, if
+    their names are equal; names that the visitor gave do not change.
     """
     names: dict[str, str] = {}
-    counts: Counter[str] = Counter()
+    seeds: defaultdict[str, list[Any]] = defaultdict(list)
     for run in reversed(list(runs)):
-        name = name_of(run)
-        counts[name] += not (run.name or run.title)
-        is_repeated = not (run.name or run.title) and counts[name] > 1
-        names[run.id] = f"{name} ({counts[name]})" if is_repeated else name
+        names[run.id] = name = name_of(run)
+        if run.name or run.title:
+            continue
+        seed = run.config.get(SEED)
+        if seeds[name] and seed not in seeds[name]:
+            name = with_seed(name, seed)
+        seeds[name].append(seed)
+        count = len(seeds[name])
+        names[run.id] = f"{name} ({count})" if count > 1 else name
     return names
 
 

@@ -201,8 +201,20 @@ def test_a_number_is_given_once_and_never_twice(client):
     assert others == [f"{first} (3)", f"{first} (4)"]
 
 
+def test_a_title_names_the_seed_only_if_another_run_differs_by_nothing_else(client):
+    ids = [launch(client, seed=seed) for seed in (3, 5, 5, 3)]
+    ids.append(launch(client, seed=5, learning_rate=0.125))
+    titles = [client.get(f"/api/v1/runs/{i}").json["title"] for i in ids]
+    first = titles[0]
+    assert "seed" not in first
+    seeded = f"{first} · seed 5"
+    assert titles[1:4] == [seeded, f"{seeded} (2)", f"{first} (2)"]
+    assert "0.125" in titles[4]
+    assert "seed" not in titles[4]
+
+
 def test_runs_that_are_older_than_titles_are_named_as_they_were(client, store):
-    ids = [launch(client) for _ in range(2)]
+    ids = [launch(client, seed=seed) for seed in (3, 3, 5)]
     titles = [client.get(f"/api/v1/runs/{run_id}").json["title"] for run_id in ids]
     with store.database.write() as connection:
         connection.execute(update(runs).values(title=None))
