@@ -25,6 +25,14 @@ MODELS = ("logistic", "mlp")
 NUMBER, CATEGORY, LABEL, IGNORED = "number", "category", "label", "ignored"
 TARGET = "target"  # number that a regression predicts
 NUMBERS = (NUMBER, TARGET)
+#: Contents of a column in words.
+COLUMN_KINDS = {
+    IGNORED: "leave out",
+    NUMBER: "number",
+    CATEGORY: "category",
+    LABEL: "label (to predict)",
+    TARGET: "number to predict",
+}
 MOST_COLUMNS, MOST_VALUES, MOST_CLASSES = 60, 50, 20
 MOST_INPUTS = 500
 LONGEST_NAME = 80

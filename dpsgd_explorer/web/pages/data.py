@@ -20,13 +20,13 @@ from dpsgd_explorer.experiments.fields.messages import config_error
 from dpsgd_explorer.experiments.own_csv import LARGEST_FILE, number_of
 from dpsgd_explorer.experiments.own_table import (
     CATEGORY,
+    COLUMN_KINDS,
     IGNORED,
     LABEL,
     MOST_CLASSES,
     MOST_VALUES,
     NUMBER,
     NUMBERS,
-    TARGET,
     Column,
     OwnTable,
 )
@@ -45,13 +45,6 @@ from dpsgd_explorer.web.run_views.naming import title_of
 
 bp = Blueprint("data", __name__, url_prefix="/data")
 
-KINDS = {
-    IGNORED: "leave out",
-    NUMBER: "number",
-    CATEGORY: "category",
-    LABEL: "label (to predict)",
-    TARGET: "number to predict",
-}
 REGRESSION_FIELDS = ("methods", "target_epsilon", "delta", "steps")
 BATCHES = 8  # approximate number of batches per epoch
 LARGEST_BATCH = 1024
@@ -63,7 +56,7 @@ class ColumnInput:
     """Form input for one column.
 
     Attributes:
-        kind: Key of ``KINDS``.
+        kind: Key of ``COLUMN_KINDS``.
         text: Bounds or values as typed.
         error: Error message, "" if the input is valid.
     """
@@ -228,7 +221,7 @@ def _columns(draft: Draft, stated: list[ColumnInput], error: str = "") -> str:
         "data/columns.html",
         draft=draft,
         stated=stated,
-        kinds=KINDS,
+        kinds=COLUMN_KINDS,
         error=error,
     )
 
@@ -305,8 +298,8 @@ def _with_error(stated: ColumnInput, read: Column | str) -> ColumnInput:
 
 def _read(stated: ColumnInput) -> Column | str:
     """Returns the column, or an error message."""
-    if stated.kind not in KINDS:
-        return f"Choose one of {', '.join(KINDS.values())}."
+    if stated.kind not in COLUMN_KINDS:
+        return f"Choose one of {', '.join(COLUMN_KINDS.values())}."
     try:
         return Column.model_validate(_values_of(stated))
     except ConfigError as error:

@@ -13,6 +13,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.kinds import KINDS, Kind
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.questions.looked_at import LookedAt
@@ -214,13 +215,3 @@ def chart(
             "plot_bgcolor": "white",
         },
     }
-
-
-# Values of the light theme's --series-… tokens, because a report has no style sheet.
-PRINTED = {
-    "private": "#0072b2",
-    "twin": "#595959",
-    "budget": "#d55e00",
-    "good": "#007a5a",
-    "attack": "#aa4499",
-}

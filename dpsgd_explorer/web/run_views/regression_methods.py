@@ -12,11 +12,11 @@ from dpsgd_explorer.experiments.regression_methods_config import (
     RegressionMethodsConfig,
 )
 from dpsgd_explorer.experiments.vocabulary import RELATIONS
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.rounding import limit, significant, whole
 from dpsgd_explorer.web.run_views.base import (
-    PRINTED,
     Points,
     RunView,
     Section,

@@ -19,6 +19,7 @@ from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS, RunChart
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, epsilon_axis
 from dpsgd_explorer.web.figures.run_charts.standing import standing
@@ -37,7 +38,6 @@ from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.run_views.audit_words import AuditWords
 from dpsgd_explorer.web.run_views.base import (
-    PRINTED,
     Claims,
     Points,
     RunView,

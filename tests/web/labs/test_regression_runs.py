@@ -13,9 +13,9 @@ import pytest
 from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.experiments.kinds import parse, start
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.labs.regression.error_axes import ErrorAxes
-from dpsgd_explorer.web.run_views.base import PRINTED
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from tests.web.api.test_exports import TWICE, code_of, download, run_python
 from tests.web.conftest import SMALL, ended, error_of

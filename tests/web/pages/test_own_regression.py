@@ -141,6 +141,12 @@ def test_the_report_has_the_tables_of_the_page_and_no_address(client, finished):
     assert "Shown at" not in report
     assert f"/runs/{finished}/" not in report
     assert "nobody else can open its page" in report
+    columns = [["rooms", "number", "0 to 10"], ["age", "category", "old, new"]]
+    columns.append(["price", "number to predict", "0 to 20"])
+    assert [row for row in rows_of(report) if row in columns] == columns
+    assert "sha256" not in report
+    assert report.count('<rect class="f-private"') == 2 * 3  # wide and narrow chart
+    assert '<rect class="f-twin"' not in report
 
 
 def test_lists_name_no_error_and_logs_mark_each(client, finished):

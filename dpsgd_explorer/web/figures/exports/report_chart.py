@@ -16,6 +16,15 @@ from dpsgd_explorer.web.figures.svg import Plot, Point, round_ticks
 
 WIDE, NARROW = (904, 340), (342, 280)
 ROOM = 1.04  # ratio of the end of an axis to the largest value
+#: Values of the light theme's --series-… tokens, for plotly charts without style sheet.
+PRINTED = {
+    "private": "#0072b2",
+    "twin": "#595959",
+    "budget": "#d55e00",
+    "good": "#007a5a",
+    "attack": "#aa4499",
+}
+SERIES = {color: name for name, color in PRINTED.items()}
 ROW = 34  # px, height of a bar's row
 
 
@@ -78,8 +87,9 @@ def _bars(
     size = (size[0], height)
     plot = Plot.framed(size, (0, most), (len(names), 0), left=130, right=70)
     plot.x_axis(round_ticks((0, most), 6), layout["yaxis"]["title"]["text"])
-    for i, (name, value) in enumerate(zip(names, values, strict=True)):
-        css = "f-private" if i else "f-twin"
+    colors = trace["marker"]["color"]
+    for i, (name, value, color) in enumerate(zip(names, values, colors, strict=True)):
+        css = f"f-{SERIES[color]}"
         plot.bar((0, value), (i + 0.2, i + 0.8), css)
         plot.text((0, i + 0.5), name, "ink", "end", (-10, 5))
         plot.text((value, i + 0.5), f"{value:.2f}", "ink", "start", (8, 5))

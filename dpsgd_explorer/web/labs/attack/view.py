@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from dpsgd_explorer.experiments.attack_config import DELTA, POOL, AttackConfig
 from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.labs.attack.grey_picture import grey_picture
@@ -23,7 +24,6 @@ from dpsgd_explorer.web.labs.attack.roc_figure import (
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.rounding import limit, nearest, percent
 from dpsgd_explorer.web.run_views.base import (
-    PRINTED,
     Points,
     RunView,
     Section,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer.experiments.engines_config import ORDINARY, EnginesConfig
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.labs.engines.figures import MIB, comparison_picture
 from dpsgd_explorer.web.recorded.files import recording
 from dpsgd_explorer.web.run_views.base import (
-    PRINTED,
     Points,
     RunView,
     Section,
@@ -44,7 +44,7 @@ def results_of(read: Callable[[str], Points]) -> dict[str, Any]:
 
 def _bars(evaluations: Points, unit: str, values: list[float]) -> dict[str, Any]:
     names = [point["engine"] for point in evaluations]
-    colors = ["#8a949e" if name == ORDINARY else PRINTED["private"] for name in names]
+    colors = [PRINTED["twin" if name == ORDINARY else "private"] for name in names]
     bar = {"type": "bar", "x": names, "y": values, "marker": {"color": colors}}
     axis = {"title": {"text": unit}, "gridcolor": "#d9dee3", "rangemode": "tozero"}
     margin = {"l": 70, "r": 20, "t": 20, "b": 60}

@@ -6,10 +6,10 @@ from typing import Any
 
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.labs.find_the_bug.exhibits import checks, exhibits, promise
 from dpsgd_explorer.web.questions.rounding import limit, proven
 from dpsgd_explorer.web.run_views.base import (
-    PRINTED,
     Points,
     RunView,
     Section,

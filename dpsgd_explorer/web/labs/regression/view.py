@@ -8,6 +8,7 @@ from typing import Any
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.regression_config import SPEND, RegressionConfig
 from dpsgd_explorer.experiments.vocabulary import RELATIONS
+from dpsgd_explorer.web.figures.exports.report_chart import PRINTED
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.labs.regression.error_axes import (
     COLOURS,
@@ -20,7 +21,6 @@ from dpsgd_explorer.web.questions.epsilon_axis import decimals_of
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.run_views.base import (
-    PRINTED,
     Points,
     RunView,
     Section,

@@ -16,8 +16,15 @@ from markupsafe import Markup
 from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.own_table import (
+    COLUMN_KINDS,
+    IGNORED,
+    NUMBERS,
+    OwnTable,
+)
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.report_chart import NARROW, WIDE, drawn
+from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.run_views.audit_words import AuditWords
 from dpsgd_explorer.web.run_views.base import RunView, Section
@@ -25,6 +32,7 @@ from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
 HEIGHT_PX = 420
+TABLE = "table"  # setting with the schema of an own table, which has its own section
 BOTH = '<div class="only-wide">{}</div><div class="only-narrow">{}</div>'
 SHEETS = ("tokens.css", "base.css")
 
@@ -69,6 +77,7 @@ def report(
         columns=view.columns,
         evaluations=[_row(view, run, point) for point in evaluations],
         settings=_settings(run),
+        table_columns=_table_columns(config.own_table),
         program=f"DP-SGD Explorer {__version__}",
         plotly=f"plotly {importlib.metadata.version('plotly')}" if with_plotly else "",
     )
@@ -128,10 +137,27 @@ def _settings(run: Run) -> list[tuple[str, str, str]]:
     view, rows = VIEWS[run.kind], []
     for name, field in view.config.model_fields.items():
         value = run.config.get(name)
-        if name == "kind" or value is None:
+        if name in ("kind", TABLE) or value is None:
             continue
         shown = view.fields.get(name)
         words = shown.in_words(value) if shown else str(value)
         code = f"{name} = {json.dumps(value, ensure_ascii=False)}"
         rows.append((field.title or name, words, code))
     return rows
+
+
+def _table_columns(table: OwnTable | None) -> list[tuple[str, str, str]]:
+    """Returns name, content, and bounds or values of each used column of a table."""
+    if table is None:
+        return []
+    return [
+        (
+            column.name,
+            COLUMN_KINDS[column.kind],
+            f"{text_of(column.low)} to {text_of(column.high)}"
+            if column.kind in NUMBERS
+            else ", ".join(column.values),
+        )
+        for column in table.columns
+        if column.kind != IGNORED
+    ]
