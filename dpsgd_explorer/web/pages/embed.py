@@ -49,6 +49,23 @@ def _page(wanted: Widget, limits: Limits, starts: Starts) -> str:
     )
 
 
+@bp.app_template_global()
+def positions(slug: str, values: Mapping[str, float]) -> Mapping[str, Sequence[float]]:
+    """Returns the inputs' numbers for values of a widget's controls.
+
+    Args:
+        slug: Name in ``WIDGETS``.
+        values: One value per control.
+
+    Raises:
+        KeyError: There is no widget with this name.
+        ConfigError: The widget has no such control, or does not allow a value.
+    """
+    wanted = WIDGETS[slug]
+    query = {name: str(value) for name, value in values.items()}
+    return read_starts(query, wanted.starts, f"“{wanted.title}”").positions
+
+
 @bp.app_template_global("widget")
 def widget_markup(
     slug: str,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {Generator} from "../../../static/js/widgets/common/random.js";
-import {ask, conclusion, estimate, limits, story, toss} from "../../../dpsgd_explorer/web/hub/widgets/randomised_response/survey.js";
+import {OUTCOMES, ask, conclusion, estimate, limits, sheet, story, toss} from "../../../dpsgd_explorer/web/hub/widgets/randomised_response/survey.js";
 
 const coins = (...values) => ({uniform: () => values.shift()});
 
@@ -17,6 +17,14 @@ test("a story says what the coins did, and whether they lied", () => {
   assert.equal(story(toss(coins(0.2, 0.9), true), true), "First coin: heads. The sheet shows the truth, yes.");
   assert.match(story(toss(coins(0.8, 0.2), true), true), /Second coin: heads, so the sheet says yes, this time the truth/);
   assert.match(story(toss(coins(0.8, 0.9), true), true), /tails, so the sheet says no, which is not the truth/);
+});
+
+test("coins that a chapter shows lead to a sheet without anybody's answer", () => {
+  assert.deepEqual(OUTCOMES.map((coins) => sheet(coins, null)?.says), [undefined, null, true, false]);
+  assert.deepEqual(OUTCOMES.map((coins) => sheet(coins, false)?.says), [undefined, false, true, false]);
+  assert.equal(story(sheet(OUTCOMES[1], null), null), "First coin: heads. The sheet shows the truth.");
+  assert.match(story(sheet(OUTCOMES[2], null), null), /Second coin: heads, so the sheet says yes, whatever the truth is/);
+  assert.match(conclusion(sheet(OUTCOMES[1], null), {factor: "3"}), /nobody else knows/);
 });
 
 test("three sheets of four say the truth, and the estimate takes the coins out again", () => {

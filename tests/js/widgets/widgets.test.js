@@ -103,12 +103,12 @@ function figure(json) {
     "[data-still]": {hidden: false}, "[data-live]": {hidden: true}, "[data-note]": {textContent: ""},
     '[data-part="title"]': {textContent: "first"}, "[data-widget-data]": {textContent: json},
   };
-  return {parts, dataset: {widget: "x.js"}, querySelector: (name) => parts[name], querySelectorAll: () => []};
+  return {parts, dataset: {widget: "x.js"}, addEventListener: () => undefined, querySelector: (name) => parts[name], querySelectorAll: () => []};
 }
 
 test("controls start where the address says, and their scripts hear of it", () => {
   const heard = [];
-  const input = (type, value) => ({type, value, checked: false, dispatchEvent: ({type: kind}) => heard.push([kind, value])});
+  const input = (type, value) => ({type, value, checked: false, closest: () => null, dispatchEvent: ({type: kind}) => heard.push([kind, value])});
   const [slider, near, far] = [input("range", "6"), input("radio", "0"), input("radio", "1")];
   const place = {dispatchEvent: ({type, detail}) => heard.push([type, detail])};
   const panel = {dataset: {tab: "Record"}, parentElement: place, checkVisibility: () => false};

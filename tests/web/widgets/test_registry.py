@@ -7,12 +7,14 @@ from importlib import import_module
 
 import pytest
 
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.web.http import assets
 from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
 from dpsgd_explorer.web.hub.chapters import readings
 from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.noise import widget as noise
+from dpsgd_explorer.web.pages.embed import positions
 from tests.web.reading import Page, script_of
 
 FOLDER = assets.WIDGETS_DIR
@@ -144,3 +146,14 @@ def test_a_script_has_no_table_of_colours(slug):
     script = script_of(WIDGETS[slug])
     table = r"\w+: ['\"](private|good|attack|budget|twin)['\"]"
     assert not re.search(rf"\{{[^}}]*{table}[^}}]*{table}", script)
+
+
+def test_a_step_of_a_chapter_names_a_control_and_a_value_of_its_widget():
+    survey = "randomised-response"
+    assert positions(survey, {"people": 100, "coins": 2}) == {
+        "people": (0,),
+        "coins": (2,),
+    }
+    for wrong in ({"people": 101}, {"crowd": 1}):
+        with pytest.raises(ConfigError, match=r"A survey on yourself|must be one"):
+            positions(survey, wrong)

@@ -34,6 +34,8 @@ export async function start(element, load = (address) => import(address)) {
     part(element, "[data-still]").hidden = true;
     offer(element);
     element.dataset.state = "moves";
+    element.addEventListener("scene", ({detail}) => begin(element, detail));
+    if (element.dataset.scene) begin(element, JSON.parse(element.dataset.scene));
   } catch (error) {
     fail(error);
     return;
@@ -65,6 +67,7 @@ function placeSubtitle(element) {
 export function begin(element, positions) {
   for (const [control, position] of Object.entries(positions)) {
     const inputs = [...element.querySelectorAll(`[data-control="${control}"] :is(input, select)`)];
+    if (inputs.length) reveal(inputs[0]);
     for (const input of inputs) {
       const isChoice = input.type === "radio";
       if (isChoice && Number(input.value) !== position[0]) continue;

@@ -5,6 +5,7 @@ import {box, circles, clamp, disc, line, rule, text} from "../../../../../static
 
 const SHARES = [-0.05, 0.65]; // range of shares on both axes of crowds
 const word = (isYes) => (isYes ? "yes" : "no");
+const face = (isHeads) => ({true: "H", false: "T"})[isHeads];
 
 /** Two coins and a sheet; the path not taken is dotted. */
 export function coins({width}, tossed) {
@@ -15,10 +16,10 @@ export function coins({width}, tossed) {
     way([first, sheet], isTruth), way([first, second, sheet], tossed && !isTruth),
     text([0.48 * width, 38], "heads: the truth", "halo", "middle"),
     text([0.27 * width, 112], "tails", "halo", "end"),
-    ...coin(first, tossed && (tossed.first ? "H" : "T")),
-    ...coin(second, tossed && (tossed.second ? "H" : "T"), tossed && isTruth),
+    ...coin(first, face(tossed?.first)),
+    ...coin(second, face(tossed?.second), tossed && isTruth),
     box([sheet[0] - 27, 10], 54, 70, "f-surface s-faint"),
-    text([sheet[0], 54], tossed ? word(tossed.says) : "?", "word", "middle"),
+    tossed?.says === null ? text([sheet[0], 50], "truth", "ink", "middle") : text([sheet[0], 54], tossed ? word(tossed.says) : "?", "word", "middle"),
     text([sheet[0], 98], "the sheet", "", "middle"),
     text([second[0], 168], "heads: yes, tails: no", "", "middle"),
   ];

@@ -3,7 +3,15 @@
 /** One sheet: if the first coin shows heads, the truth; otherwise the second coin's answer. */
 export function toss(generator, truth) {
   const [first, second] = [generator.uniform() < 0.5, generator.uniform() < 0.5];
-  return {first, second, says: first ? truth : second};
+  return sheet({first, second}, truth);
+}
+
+/** Outcomes of the coins, in the order of the control's values; none before the toss. */
+export const OUTCOMES = [null, {first: true, second: null}, {first: false, second: true}, {first: false, second: false}];
+
+/** The sheet for given coins; its answer is null if it states a truth that nobody has given. */
+export function sheet(coins, truth) {
+  return coins && {...coins, says: coins.first ? truth : coins.second};
 }
 
 /** Share of sheets with "yes", if a share `trueShare` of the people would truly say yes. */
@@ -22,13 +30,16 @@ const side = (isHeads) => (isHeads ? "heads" : "tails");
 /** Description of a toss. */
 export function story({first, second, says}, truth) {
   const start = `First coin: ${side(first)}. `;
+  if (says === null) return `${start}The sheet shows the truth.`;
   if (first) return `${start}The sheet shows the truth, ${word(says)}.`;
+  if (truth === null) return `${start}Second coin: ${side(second)}, so the sheet says ${word(says)}, whatever the truth is.`;
   const luck = says === truth ? "this time the truth as well" : "which is not the truth";
   return `${start}Second coin: ${side(second)}, so the sheet says ${word(says)}, ${luck}.`;
 }
 
 /** Conclusion from one sheet, for an onlooker. */
 export function conclusion({says}, {factor}) {
+  if (says === null) return "The sheet shows the truth, but nobody else knows that it does";
   return `The sheet says ${word(says)}: ${factor} times as likely if ${word(says)} is the truth, and no proof`;
 }
 

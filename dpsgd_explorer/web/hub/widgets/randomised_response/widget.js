@@ -5,14 +5,16 @@ import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {Chart} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {coins, crowds, onlooker} from "./drawings.js";
-import {ask, conclusion, estimate, limits, story, toss} from "./survey.js";
+import {OUTCOMES, ask, conclusion, estimate, limits, sheet, story, toss} from "./survey.js";
 
 const UNTOSSED = "Toss the coins, and see what the sheet says";
+const OF_CROWDS = ["One sheet proves nothing, many sheets show the share", "Every crowd tosses the same two coins"];
 const UNANSWERED = "First answer for yourself: yes or no.";
 
 export function mount(element, data) {
   const speak = speaker(element);
   const first = part(element, "sub").textContent;
+  const outcome = part(element, "outcome");
   const own = {seed: data.seed, generator: new Generator(data.seed), tosses: 0, last: null, truth: null};
   const crowd = {generator: new Generator(data.seed + 1), survey: data.surveys[0], shares: []};
   const redraw = oncePerFrame(() => draw());
@@ -26,7 +28,7 @@ export function mount(element, data) {
     const {last} = own;
     if (charts.coins.width) charts.coins.show(coins(charts.coins, last));
     if (charts.onlooker.width) charts.onlooker.show(onlooker(charts.onlooker, data.truth_probability, last?.says ?? true));
-    write(element, "seen", `Probability that a sheet says “${last && !last.says ? "no" : "yes"}”`);
+    write(element, "seen", `Probability that a sheet says “${last?.says === false ? "no" : "yes"}”`);
     write(element, "seed", `Seed ${own.seed}, toss ${own.tosses}. In a survey you toss once: a second sheet would cost as much again.`);
     write(element, "fact", limits(data));
     drawCrowd();
@@ -47,13 +49,22 @@ export function mount(element, data) {
       part(element, "spoken").textContent = UNANSWERED;
       return;
     }
-    own.last = toss(own.generator, own.truth);
     own.tosses += 1;
-    write(element, "title", conclusion(own.last, data));
-    write(element, "sub", story(own.last, own.truth));
-    speak(`${story(own.last, own.truth)} ${conclusion(own.last, data)}.`);
-    redraw();
+    outcome.value = "0"; // a link states no coins of the visitor
+    show(toss(own.generator, own.truth));
   });
+  outcome.addEventListener("change", () => {
+    const last = sheet(OUTCOMES[outcome.value], own.truth);
+    if (last) show(last);
+    else forget({});
+  });
+  function show(last) {
+    own.last = last;
+    write(element, "title", conclusion(last, data));
+    write(element, "sub", story(last, own.truth));
+    speak(`${story(last, own.truth)} ${conclusion(last, data)}.`);
+    redraw();
+  }
   part(element, "fresh").addEventListener("click", () => {
     [own.seed] = crypto.getRandomValues(new Uint16Array(1));
     forget({generator: new Generator(own.seed), tosses: 0});
@@ -64,6 +75,7 @@ export function mount(element, data) {
   /** Clear the sheet after a change of the answer or of the coins. */
   function forget(changes) {
     Object.assign(own, changes, {last: null});
+    outcome.value = "0";
     write(element, "title", UNTOSSED);
     write(element, "sub", first);
     redraw();
@@ -76,6 +88,7 @@ export function mount(element, data) {
     radio.addEventListener("change", () => {
       crowd.survey = data.surveys[Number(radio.value)];
       another(data.crowds);
+      ["title", "sub"].forEach((name, i) => write(element, name, OF_CROWDS[i]));
       speak(drawCrowd());
     });
   }

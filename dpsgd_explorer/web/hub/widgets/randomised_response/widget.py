@@ -21,6 +21,7 @@ from dpsgd_explorer.web.hub.widgets.randomised_response import survey as respons
 from dpsgd_explorer.web.questions.odds import posterior
 from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
 
+COINS = (0, 1, 2, 3)  # not tossed; heads; tails, then heads; tails, then tails
 PEOPLE = (100, 1_000, 10_000)
 CROWDS = 20  # number of simulated surveys
 SEED = 7
@@ -65,5 +66,5 @@ WIDGET = Widget(
         "people": "People asked",
         "again": "Ask another crowd",
     },
-    starts={"people": (Choices(PEOPLE),)},
+    starts={"coins": (Choices(COINS),), "people": (Choices(PEOPLE),)},
 )
