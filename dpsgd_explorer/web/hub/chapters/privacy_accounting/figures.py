@@ -22,9 +22,10 @@ from dpsgd_explorer.web.hub.examples.classic_run import (
     classic_plan,
 )
 from dpsgd_explorer.web.hub.widgets.accountant_race.widget import said as race_epsilon
-from dpsgd_explorer.web.hub.widgets.sampling_lottery import widget as sampling_lottery
+from dpsgd_explorer.web.hub.widgets.sampling_lottery.proofs import zeroed
+from dpsgd_explorer.web.hub.widgets.sampling_lottery.widget import SHOWN_EPOCHS
 from dpsgd_explorer.web.questions.comparison import Comparison
-from dpsgd_explorer.web.questions.rounding import limit, nearest, whole
+from dpsgd_explorer.web.questions.rounding import limit, nearest, proven, whole
 
 __all__ = [
     "ACCOUNTANT_NAMES",
@@ -56,9 +57,16 @@ thumbnail = growth_picture
 
 
 def lottery() -> dict[str, str]:
-    """Returns the epochs shown in the lottery's picture, and ε after them."""
-    shown = sampling_lottery.SHOWN_EPOCHS
-    return {"epochs": str(shown), **sampling_lottery.promises()[shown - 1]}
+    """Returns the epochs of the lottery's picture, and ε after them as text.
+
+    ``shuffled_least`` is a lower bound, all others are upper bounds.
+    """
+    proofs = zeroed(SHOWN_EPOCHS)
+    return {
+        "epochs": str(SHOWN_EPOCHS),
+        "shuffled_least": proven(proofs["shuffled"].least),
+        **{name: limit(proof.most) for name, proof in proofs.items()},
+    }
 
 
 def counted_epsilon(

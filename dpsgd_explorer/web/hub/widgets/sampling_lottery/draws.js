@@ -1,4 +1,4 @@
-/** Three sampling schemes: size of each step's batch, and whether it contains record 0. Pure functions. */
+/** Four sampling schemes: size of each step's batch, and whether it contains record 0. Pure functions. */
 
 /** @typedef {{size: number, isYours: boolean}} Step */
 
@@ -20,6 +20,10 @@ export const EPOCH = {
     const drawn = range(records, () => generator.uniform() < size / records);
     return {size: drawn.filter(Boolean).length, isYours: drawn[0]};
   }),
+  allocation: (generator, records, size) => {
+    const slots = range(records, () => Math.floor((generator.uniform() * records) / size));
+    return range(records / size, (_, step) => ({size: slots.filter((slot) => slot === step).length, isYours: slots[0] === step}));
+  },
   fixed: (generator, records, size) => range(records / size, () => (
     {size, isYours: dealt(generator, records, size).includes(0)}
   )),
@@ -39,20 +43,4 @@ export function story(steps) {
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   const when = used.length ? `in step${used.length > 1 ? "s" : ""} ${used.join(", ")}` : "in no step";
   return `Your record: ${when}. Sizes: ${least === most ? `all ${least}` : `${least} to ${most}`}.`;
-}
-
-/** Guarantee of each scheme; the server computed all numbers. */
-export const PROMISE = {
-  poisson: ({poisson}) => `ε = ${poisson}, exact, for one record added or removed.`,
-  fixed: ({fixed, replaced}) => `ε = ${fixed}, a bound, for one record replaced; Poisson sampling has ${replaced} there, exact. For one added or removed: not computed here.`,
-  shuffled: ({shuffled, replaced}) => `ε = ${shuffled}, a bound, for one record replaced: each epoch uses your record once, and is at most one Gaussian release. Poisson sampling has ${replaced} there. The exact ε of a shuffled deck is not known; it is at most this.`,
-};
-
-/** Pure: [ε, "exact" or "bound"] of a scheme for one record replaced, the only relation with a number for each. */
-export const replaced = (scheme, after) => (scheme === "poisson" ? [after.replaced, "exact"] : [after[scheme], "bound"]);
-
-/** Heading of the three rows. */
-export function conclusion(rows) {
-  const [poisson, fixed, shuffled] = rows.map((steps) => usedIn(steps).length);
-  return `In ${rows[0].length} steps your record was used ${poisson}, ${fixed} and ${shuffled} times. At the right: ε for one record replaced`;
 }

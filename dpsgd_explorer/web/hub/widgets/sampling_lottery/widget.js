@@ -1,15 +1,17 @@
-/** Sampling lottery: three schemes with the same expected batch size, and the guarantee of each. */
+/** Sampling lottery: four schemes with the same expected batch size, and what is proven about ε of each. */
 
 import {mark24} from "../../../../../static/js/widgets/common/odd_record.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {Chart, box, circles, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
-import {EPOCH, PROMISE, conclusion, replaced, story} from "./draws.js";
+import {EPOCH, story} from "./draws.js";
 
 const SCHEMES = Object.keys(EPOCH);
 const FALL_MS = 600; // duration of a fall; 0 with reduced motion
+const EPSILON_PX = 124; // least width of the ε of a scheme
 const EPSILON_SHARE = 0.3; // of the width, for the ε of a scheme
+const LAST = SCHEMES.at(-1); // its row numbers the epochs
 
 export function mount(element, data) {
   const speak = speaker(element);
@@ -18,7 +20,7 @@ export function mount(element, data) {
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const redraw = oncePerFrame(() => draw());
   const charts = SCHEMES.map((name) => new Chart(part(element, name), {
-    height: 82, label: "A ball for each record of each batch, yours in another colour; at the right, ε", draw: redraw,
+    height: name === LAST ? 72 : 54, label: "A ball for each record of each batch, yours in another colour; at the right, ε", draw: redraw,
   }));
 
   /** Draw all epochs in advance; they are shown one by one. */
@@ -30,18 +32,16 @@ export function mount(element, data) {
   function draw() {
     if (charts.some((chart) => !chart.width)) return;
     const shown = state.epochs * (data.records / data.batch_size);
-    const rows = state.rows.map((steps) => steps.slice(0, shown));
+    const after = data.after[state.epochs - 1];
     SCHEMES.forEach((name, i) => {
-      charts[i].show([
-        ...strip(charts[i], rows[i], data, state.fallen),
-        ...epsilons(charts[i], name, data.promises, state.epochs - 1),
-      ]);
-      write(element, `${name}-used`, story(rows[i]));
-      write(element, `${name}-promise`, PROMISE[name](data.promises[state.epochs - 1]));
+      const steps = state.rows[i].slice(0, shown);
+      charts[i].show([...strip(charts[i], steps, data, state.fallen), ...(name === LAST ? numbers(charts[i], data) : []), ...epsilons(charts[i], after.schemes[name], data.largest)]);
+      write(element, `${name}-used`, story(steps));
+      write(element, `${name}-promise`, after.schemes[name].words);
     });
-    write(element, "title", conclusion(rows));
+    write(element, "title", after.title);
     play.textContent = state.epochs === data.epochs ? "Start again" : "Play an epoch";
-    speak(`${conclusion(rows)}. Poisson: ${PROMISE.poisson(data.promises[state.epochs - 1])}`);
+    speak(`${after.title}. ${SCHEMES.map((name) => after.schemes[name].words).join(" ")}`);
   }
 
   play.addEventListener("click", () => {
@@ -71,7 +71,7 @@ export function mount(element, data) {
 function strip(chart, steps, data, fallen) {
   const perEpoch = data.records / data.batch_size;
   const all = data.epochs * perEpoch;
-  const [left, right, top, bottom] = [24, (1 - EPSILON_SHARE) * chart.width - 24, 4, 64];
+  const [left, right, top, bottom] = [24, chart.width - epsilonWidth(chart) - 16, 2, 46];
   const {x, y} = chart.frame([0, all], [0, data.tallest], [left, top, right, bottom]);
   const step = y(0) - y(1);
   const radius = Math.max(1.5, Math.min(step / 2, 0.4 * (x(1) - x(0))));
@@ -83,7 +83,6 @@ function strip(chart, steps, data, fallen) {
   const places = (isYours) => balls.filter((ball) => ball.isYours === isYours).map(({at}) => at);
   return [
     ...Array.from({length: data.epochs + 1}, (_, i) => rule([x(i * perEpoch), top], [x(i * perEpoch), bottom])),
-    ...Array.from({length: data.epochs}, (_, i) => text([x((i + 0.5) * perEpoch), bottom + 16], i + 1, "", "middle")),
     line([[left, y(data.batch_size)], [right, y(data.batch_size)]], "thin s-ink dotted"),
     circles(places(false), radius, "f-private soft"),
     ...places(true).flatMap(mark24),
@@ -92,15 +91,22 @@ function strip(chart, steps, data, fallen) {
   ];
 }
 
-/** ε of one scheme as a bar, for one record replaced; all schemes and epochs share the scale. */
-function epsilons({width}, name, promises, epoch) {
-  const left = (1 - EPSILON_SHARE) * width;
-  const most = Math.max(...promises.flatMap((after) => SCHEMES.map((scheme) => Number(replaced(scheme, after)[0]))));
-  const [epsilon, status] = replaced(name, promises[epoch]);
-  const isExact = status === "exact";
+/** Number of each epoch, below the last row. */
+function numbers({x}, {records, batch_size, epochs}) {
+  return Array.from({length: epochs}, (_, i) => text([x(((i + 0.5) * records) / batch_size), 64], i + 1, "", "middle"));
+}
+
+const epsilonWidth = ({width}) => Math.max(EPSILON_PX, EPSILON_SHARE * width);
+
+/** ε of one scheme as a bar, pale between a lower and an upper bound; all schemes and epochs share the scale. */
+function epsilons(chart, {least, most, status, short}, largest) {
+  const left = chart.width - epsilonWidth(chart);
+  const end = (epsilon) => (Number(epsilon) / largest) * (epsilonWidth(chart) - 4);
+  const [css, isExact] = [status === "exact" ? "good" : "private", status === "exact"];
   return [
-    text([left, 16], `ε ${isExact ? "=" : "≤"} ${epsilon}`, `${isExact ? "good" : "private"} halo strong`),
-    box([left, 26], (Number(epsilon) / most) * (width - left - 4), 16, isExact ? "f-good" : "f-private"),
-    text([left, 60], isExact ? "exact" : "a bound"),
+    text([left, 16], short, `${css} halo strong`),
+    box([left, 24], end(isExact ? most : least), 12, `f-${css}`),
+    ...(isExact ? [] : [box([left + end(least), 24], end(most) - end(least), 12, `f-${css} soft`)]),
+    text([left, 52], isExact ? "exact" : "two bounds"),
   ];
 }
