@@ -78,7 +78,8 @@ class Spending:
         if self._filtered:
             return RenyiFilter.status
         terms = (self._plan.delta, self._plan.accountant)
-        return epsilon_intervals(self.phases, [self.last], *terms)[0].status
+        counted = -(-self.last // self._plan.bands)
+        return epsilon_intervals(self.phases, [counted], *terms)[0].status
 
     @property
     def phases(self) -> list[Phase]:

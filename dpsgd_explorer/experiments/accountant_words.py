@@ -16,6 +16,8 @@ from dpsgd_explorer.accounting.sampling_schemes import (
 
 #: Sampling of several runs that differ in it.
 MIXED = "mixed"
+#: Sampling of a run with correlated noise.
+CYCLIC_POISSON = "cyclic_poisson"
 
 LABELS = {
     "exact": "Exact",
@@ -76,7 +78,8 @@ RELATIONS: dict[str, str] = {
 SAMPLING_WORDS = {
     POISSON: "Poisson sampling",
     RANDOM_ALLOCATION: "random allocation",
-    MIXED: "Poisson sampling or random allocation",
+    CYCLIC_POISSON: "cyclic Poisson sampling",
+    MIXED: "each run with its own sampling",
 }
 SAMPLED = {
     POISSON: "Poisson sampling at rate {:.6g}",
@@ -84,6 +87,7 @@ SAMPLED = {
     FIXED_SIZE: "batches of fixed size, {:.6g} of the records",
     TRUNCATED_POISSON: "Poisson sampling at rate {:.6g}, batches with a maximum size",
     RANDOM_ALLOCATION: "each record in one random step per epoch, rate {:.6g}",
+    CYCLIC_POISSON: "cyclic Poisson sampling at mean rate {:.6g}",
 }
 
 

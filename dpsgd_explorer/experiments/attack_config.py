@@ -58,6 +58,7 @@ TRAINING_SETTINGS = (
 #: Settings of a training run that must have their default value in an attack.
 PLAIN = (
     "sampling",
+    "noise_bands",
     "noise_schedule",
     "clipping_schedule",
     "learning_rate_schedule",

@@ -117,10 +117,11 @@ def training_terms(config: TrainingConfig, steps: int) -> str:
     plan = config.plan
     if not plan.is_private:
         return "no noise was added: not private"
-    run = phase_with(plan.sample_rate, plan.noise_multiplier, steps, plan.slots)
+    setting = (plan.sample_rate, plan.noise_multiplier)
+    run = phase_with(*setting, steps, plan.slots, plan.bands)
     status = epsilon_interval([run], plan.delta, plan.accountant).status
     claimed = claim(plan.deciding_accountant, status)
-    terms = terms_of(plan.sample_rate, plan.delta, sampling=plan.sampling)
+    terms = terms_of(plan.sample_rate, plan.delta, sampling=config.sampling_law)
     return f"{terms}; {claimed}"
 
 

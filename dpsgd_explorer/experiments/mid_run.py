@@ -37,6 +37,7 @@ ALLOWED_WITH_FILTER: dict[str, tuple[Any, ...]] = {
     "clipping_schedule": (CONSTANT,),
     "accountant": ("exact", "all"),
     "sampling": (POISSON,),
+    "noise_bands": (1,),
     "stop_at_epsilon": (None,),
 }
 
@@ -72,6 +73,9 @@ class Changeable(Protocol):
 
     @property
     def is_filtered(self) -> bool: ...
+
+    @property
+    def has_correlated_noise(self) -> bool: ...
 
     @property
     def plan(self) -> Plan: ...
@@ -228,6 +232,8 @@ def _why_fixed(config: Changeable, name: str) -> str:
         return "has no effect in a run without privacy; change another setting."
     if name == "max_grad_norm" and config.clipping_schedule == ADAPTIVE:
         return "follows the gradients in this run; start another run to choose it."
+    if name == "max_grad_norm" and config.has_correlated_noise:
+        return "must stay the same in a run with correlated noise; start another run."
     if name in COUNTED and config.private and not config.is_filtered:
         return (
             "cannot be changed in this run: its ε holds for a plan fixed beforehand. "

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from dpsgd_explorer.accounting import FilteredRun, Plan
+from dpsgd_explorer.accounting import FilteredRun, Plan, ToeplitzStrategy
 from dpsgd_explorer.accounting.plan import slots_of, steps_of
 from dpsgd_explorer.accounting.sampling_schemes import (
     NO_CANARIES,
@@ -22,6 +22,7 @@ from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.accounting.spending import Spending
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import mid_run, own_table
+from dpsgd_explorer.experiments.accountant_words import CYCLIC_POISSON
 from dpsgd_explorer.experiments.architecture import (
     FULL,
     MOST_PARAMETERS,
@@ -40,6 +41,11 @@ from dpsgd_explorer.experiments.config import (
     evenly_spent,
 )
 from dpsgd_explorer.experiments.fields.setting import check_choices
+from dpsgd_explorer.experiments.noise_correlation import (
+    MOST_BANDS,
+    check_bands,
+    strategy_of,
+)
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.schedules import (
     ADAPTIVE,
@@ -62,8 +68,11 @@ HOLDS_GRADIENTS = "vmap"
 MOST_HELD_BYTES = 2**30
 # Layers without a rule in torch.func.vmap, so the engine rejects them.
 NOT_MAPPED = frozenset({"LSTM"})
-#: Defaults of other settings that a sampling changes.
-DEFAULTS_OF: dict[str, dict[str, Any]] = {RANDOM_ALLOCATION: {"audit": 0}}
+#: Defaults of other settings, by the setting and the value that change them.
+DEFAULTS_OF: dict[str, dict[str, dict[str, Any]]] = {
+    "sampling": {RANDOM_ALLOCATION: {"audit": 0}},
+    "noise_bands": {str(bands): {"audit": 0} for bands in range(2, MOST_BANDS + 1)},
+}
 
 
 class TrainingConfig(RunConfig):
@@ -103,6 +112,7 @@ class TrainingConfig(RunConfig):
     max_grad_norm: float = setting("max_grad_norm", 0.1, group="Privacy")
     noise_schedule: str = setting("noise_schedule", CONSTANT, group="Privacy")
     noise_end: float = setting("noise_end", 0.5, group="Privacy")
+    noise_bands: int = setting("noise_bands", 1, group="Privacy")
     clipping_schedule: str = setting("clipping_schedule", CONSTANT, group="Privacy")
     clipping_end: float = setting("clipping_end", 0.5, group="Privacy")
     target_quantile: float = setting("target_quantile", 0.5, group="Privacy")
@@ -154,7 +164,9 @@ class TrainingConfig(RunConfig):
             filled.setdefault("target_epsilon", DEFAULT_EPSILON)
             if filled["target_epsilon"] is None:
                 filled["target_epsilon"] = DEFAULT_EPSILON
-        return DEFAULTS_OF.get(str(filled.get("sampling")), {}) | filled
+        for name, by_value in DEFAULTS_OF.items():
+            filled = by_value.get(str(filled.get(name)), {}) | filled
+        return filled
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -187,6 +199,7 @@ class TrainingConfig(RunConfig):
         self._check_held()
         self._check_adaptive()
         self._check_sampling()
+        check_bands(self)
         mid_run.check_filter(self)
         return self
 
@@ -274,7 +287,7 @@ class TrainingConfig(RunConfig):
 
     def _check_sampling(self) -> None:
         """Reject settings of a private run that random allocation does not have."""
-        if self.takes_canaries or not self.private:
+        if self.sampling == POISSON or not self.private:
             return
         if self.audit and self.noise_multiplier != 0:
             raise ConfigError(
@@ -290,9 +303,20 @@ class TrainingConfig(RunConfig):
             )
 
     @property
+    def has_correlated_noise(self) -> bool:
+        """If True, the noise of a step cancels a part of earlier noise."""
+        is_noisy = self.private and self.noise_multiplier != 0
+        return is_noisy and self.noise_bands > 1
+
+    @property
+    def sampling_law(self) -> str:
+        """Sampling among the terms of ε; correlated noise changes Poisson sampling."""
+        return CYCLIC_POISSON if self.has_correlated_noise else self.sampling
+
+    @property
     def takes_canaries(self) -> bool:
-        """If True, canaries can audit the run's sampling."""
-        return self.sampling == POISSON
+        """If True, canaries can audit the run's sampling and noise."""
+        return self.sampling == POISSON and not self.has_correlated_noise
 
     @property
     def is_filtered(self) -> bool:
@@ -387,7 +411,16 @@ class TrainingConfig(RunConfig):
             )
             if self.private
             else None,
+            "noise_correlation": self.noise_correlation,
         }
+
+    @property
+    def noise_correlation(self) -> ToeplitzStrategy | None:
+        """Strategy of correlated noise; None for independent noise."""
+        if not self.has_correlated_noise:
+            return None
+        shape = (self.planned_steps, self.noise_bands)
+        return strategy_of(*shape, self.optimizer, self.momentum)
 
     @property
     def bound_schedule(self) -> Schedule | None:

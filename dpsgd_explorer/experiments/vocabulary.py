@@ -24,6 +24,7 @@ from dpsgd_explorer.experiments.architecture import (
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.fields.attack_settings import ATTACK_SETTINGS
 from dpsgd_explorer.experiments.fields.setting import Setting
+from dpsgd_explorer.experiments.noise_correlation import MOST_BANDS
 from dpsgd_explorer.experiments.schedules import SCHEDULES
 
 LARGEST_SEED = 2**31 - 1
@@ -158,6 +159,18 @@ SETTINGS: dict[str, Setting] = {
         step=0.01,
         ge=0,
         le=MAX_NOISE_MULTIPLIER,
+    ),
+    "noise_bands": Setting(
+        label="Noise bands (correlated noise)",
+        unit="bands",
+        help="1: the noise of each step is independent. More bands b: it cancels a "
+        "part of the noise of the b - 1 steps before. It gains with small batches, "
+        "many steps and an ε of 3 or more.",
+        marks=(1, 2, 4, 8, MOST_BANDS),
+        ends=("independent", "most correlated"),
+        step=1,
+        ge=1,
+        le=MOST_BANDS,
     ),
     "delta": Setting(
         label="Delta",

@@ -260,7 +260,7 @@ class TrainingExperiment(Experiment):
         if not self._examines_next:
             return self._train_step.step(rows, targets), None
         self._examines_next = False
-        microscope = Microscope(self._model, self._optimizer, self._current)
+        microscope = Microscope(self._model, self._optimizer, self._current, self._step)
         gradients = microscope.gradients(rows, targets)
         with microscope.recording():
             loss = self._train_step.step(rows, targets)
@@ -327,6 +327,8 @@ class TrainingExperiment(Experiment):
         }
         if plan.slots is not None:
             data["slots"] = plan.slots
+        if plan.bands > 1:
+            data["bands"] = plan.bands
         if self.config.filtered_run is not None:
             data |= {
                 "filter": asdict(self.config.filtered_run),

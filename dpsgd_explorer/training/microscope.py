@@ -38,11 +38,17 @@ class Microscope:
         model: The model before the step.
         optimizer: The optimizer; when it steps, gradients are the noisy means.
         config: Settings of the run at this step.
+        step: Number of steps done.
     """
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, config: TrainingConfig
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        config: TrainingConfig,
+        step: int = 0,
     ) -> None:
+        self._step = step
         self._model, self._optimizer, self._config = model, optimizer, config
         self._noisy: Tensor | None = None
 
@@ -102,6 +108,9 @@ class Microscope:
         if self._noisy is not None:
             arrows["noisy"] = self._noisy
         std = plan.noise_multiplier * config.max_grad_norm if config.private else 0.0
+        if (strategy := plan.noise_correlation) is not None:
+            weights = strategy.noise_weights()[: self._step + 1]
+            std *= strategy.column_norm * float((weights**2).sum()) ** 0.5
         return {
             "records": len(norms),
             "shown": len(gradients),

@@ -35,7 +35,7 @@ from dpsgd_explorer.web.questions.run_phases import (
     budget_of,
     phases_done,
     phases_of,
-    releases_before,
+    releases_after,
 )
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
@@ -89,7 +89,7 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     if budget is not None:
         return _by_filter(budget, phases, steps, query.accountant)
     name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
-    releases = [releases_before(told) + step for step in steps]
+    releases = [releases_after(told, step) for step in steps]
     check_size(name, phases, answers=len(releases))
     intervals = epsilon_intervals(phases, releases, delta, name)
     own = VIEWS[run.kind].terms(run.config)
@@ -145,7 +145,7 @@ def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
         phases, _ = phases_of(told)
     except ConfigError:
         return None
-    for phase in phases_done(phases, releases_before(told) + left):
+    for phase in phases_done(phases, releases_after(told, left)):
         odometer.add_steps(phase, label)
     return odometer
 

@@ -119,6 +119,13 @@ THEORY = {
         "Revealing information while preserving privacy",
         where="PODS",
     ),
+    "choquette_choo": Source(
+        "Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu",
+        2023,
+        "(Amplified) banded matrix factorization: a unified approach to private "
+        "training",
+        "2306.08153",
+    ),
     "dong": Source(
         "Dong, Roth and Su",
         2019,

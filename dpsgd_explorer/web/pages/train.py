@@ -333,11 +333,14 @@ def _drawn_curves() -> dict[str, dict[str, dict[str, list[Any]]]]:
     }
 
 
-def _default_texts() -> dict[str, dict[str, str]]:
-    """Returns the texts of the defaults that a sampling changes, by sampling."""
+def _default_texts() -> dict[str, dict[str, dict[str, str]]]:
+    """Returns the texts of ``DEFAULTS_OF``."""
     return {
-        sampling: {name: text_of(value) for name, value in values.items()}
-        for sampling, values in DEFAULTS_OF.items()
+        setting: {
+            chosen: {name: text_of(value) for name, value in values.items()}
+            for chosen, values in by_value.items()
+        }
+        for setting, by_value in DEFAULTS_OF.items()
     }
 
 
@@ -359,7 +362,7 @@ def _page_data(
         "recorded": _drawn_curves(),
         "lines_behind": lines_behind(),
         "notes": choice_notes(),
-        "defaults_of": {"sampling": _default_texts()},
+        "defaults_of": _default_texts(),
         "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,
         "points": CURVE_POINTS,

@@ -38,7 +38,12 @@ from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
-from dpsgd_explorer.web.questions.run_phases import budget_of, phases_done, phases_of
+from dpsgd_explorer.web.questions.run_phases import (
+    budget_of,
+    phases_done,
+    phases_of,
+    releases_after,
+)
 
 COVERED = (  # same text as in static/js/runs/actions/mid_run.js
     "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led "
@@ -123,7 +128,7 @@ class LookedAt:
             phases, delta = phases_of(phase_data)
         except ConfigError:
             return cls(*names, (), delta, is_covered=False, has_begun=steps > 0)
-        phases_so_far = tuple(phases_done(phases, steps))
+        phases_so_far = tuple(phases_done(phases, releases_after(phase_data, steps)))
         has_noise = all(x.noise_multiplier > 0 for x in phases)
         changes = changes_of(phase_data)
         was_continued = any(FURTHER in values for _, values in changes)

@@ -27,7 +27,7 @@ from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.epsilon_axis import planned_axis
 from dpsgd_explorer.web.questions.model_card import card_of
 from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits
-from dpsgd_explorer.web.questions.previews import preview
+from dpsgd_explorer.web.questions.previews import Preview, preview
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
     EnclosedEpsilon,
@@ -128,21 +128,22 @@ def planned(
         within = maximum * (1 - SPARED) if target is not None else maximum
         within_steps = quick_steps_within if preliminary else Plan.steps_within
         last_step = within_steps(plan, within)
-    run = first_steps(plan.phases, last_step)
+    last_round = -(-last_step // plan.bands)  # a round of one band is a step
+    run = first_steps(plan.phases, last_round)
     if preliminary and points is not None:
         points = min(points, FEW_POINTS)
-    steps = [last_step] if points is None else Curve.steps_up_to(last_step, points)
+    rounds = [last_round] if points is None else Curve.steps_up_to(last_round, points)
     epsilons = cached_preview(
         tuple(run),
-        tuple(steps),
+        tuple(rounds),
         plan.delta,
         plan.accountant,
         quick=preliminary,
         most=None if target is None or maximum is None else min(target, maximum),
     )
-    line = None if points is None else Curve.through(epsilons.steps, epsilons.epsilons)
+    line = None if points is None else _line(epsilons, plan.bands, last_step)
     spent = EnclosedEpsilon.between(
-        epsilons.spent, plan.accountant, plan.delta, plan.sampling
+        epsilons.spent, plan.accountant, plan.delta, config.sampling_law
     )
     return PlanAnswer(
         **spent.model_dump(),
@@ -161,6 +162,15 @@ def planned(
         ),
         **_plan_values(config, plan),
     )
+
+
+def _line(rounds: Preview, bands: int, last_step: int) -> Curve:
+    """Return the curve of ε, which rises with the first step of each round."""
+    steps = [(number - 1) * bands + 1 if number else 0 for number in rounds.steps]
+    epsilons = list(rounds.epsilons)
+    if steps[-1] < last_step:
+        steps, epsilons = [*steps, last_step], [*epsilons, epsilons[-1]]
+    return Curve.through(steps, epsilons)
 
 
 def _run_odds(run: Sequence[Phase], epsilon: float, plan: Plan) -> str | None:
@@ -218,15 +228,20 @@ def _plan_values(config: TrainingConfig, plan: Plan) -> dict[str, Any]:
         "step_bytes": card.step_bytes if card else None,
         "step_records": card.step_records if card else None,
         "axes": axis_ends(config),
-        "sampling_words": SAMPLING_WORDS[plan.sampling],
+        "sampling_words": SAMPLING_WORDS[config.sampling_law],
         "batch_words": _batch_words(plan),
     }
 
 
 def _batch_words(plan: Plan) -> str:
     """Return how the records of a batch are drawn, with the plan's numbers."""
+    rate = f"{plan.sample_rate * plan.bands:.3g}"
+    if plan.bands > 1:
+        return (
+            f"each record is in one of {plan.bands} groups, which take turns; a step "
+            f"draws each record of its group with probability {rate}"
+        )
     if plan.slots is None:
-        rate = f"{plan.sample_rate:.3g}"
         return f"each record is drawn independently with probability q = {rate}"
     return f"each record is in one of the t = {plan.slots:,} batches of an epoch"
 

@@ -108,8 +108,9 @@ def _planned(**arguments: Any) -> Plan:
             arguments["accountant"],
             ADD_OR_REMOVE_ONE,
         )
-        schedule = arguments["noise_schedule"]
-        noise = noise_within(target, batch / size, steps, schedule, slots)
+        schedule, strategy = arguments["noise_schedule"], arguments["noise_correlation"]
+        bands = 1 if strategy is None else strategy.bands
+        noise = noise_within(target, batch / size, steps, schedule, slots, bands)
     solution = {"noise_multiplier": noise, "target_epsilon": None}
     return Plan.create(**arguments | solution)
 
@@ -129,8 +130,9 @@ def quick_steps_within(plan: Plan, epsilon: float) -> int:
             plan.slots,
             plan.steps,
         )
-    run = Phase(plan.sample_rate, plan.noise_multiplier, MAX_STEPS)
-    return steps_for(target, run, plan.steps)
+    run = Phase(plan.sample_rate * plan.bands, plan.noise_multiplier, MAX_STEPS)
+    rounds = steps_for(target, run, -(-plan.steps // plan.bands))
+    return min(plan.steps, rounds * plan.bands)
 
 
 def near_noise(excess: Function, start: float, steepness: float) -> float:

@@ -28,7 +28,7 @@ def phases_of(phase_data: Iterable[Mapping[str, Any]]) -> tuple[list[Phase], flo
 
     Returns:
         The phases and δ.  A learning rate that was released before the first step is a
-        phase of one step.
+        phase of one step.  With correlated noise, a step of a phase is a round.
 
     Raises:
         ConfigError: the run has no guarantee, or has not started.
@@ -50,18 +50,19 @@ def phases_of(phase_data: Iterable[Mapping[str, Any]]) -> tuple[list[Phase], flo
     ends = [*(following["step"] for _, following in pairwise(logged)), last]
     phases = [
         phase_with(
-            phase["sample_rate"],
+            phase["sample_rate"] * phase.get("bands", 1),
             phase["noise_multiplier"],
-            end - phase["step"],
+            _rounds(phase, end) - _rounds(phase, phase["step"]),
             phase.get("slots"),
         )
         for phase, end in zip(logged, ends, strict=True)
     ]
-    releases = [Phase(1.0, logged[0][RATE_NOISE], 1)] if releases_before(logged) else []
-    return [*releases, *phases], float(logged[0]["delta"])
+    if _releases_before(logged):
+        phases = [Phase(1.0, logged[0][RATE_NOISE], 1), *phases]
+    return phases, float(logged[0]["delta"])
 
 
-def releases_before(phase_data: Sequence[Mapping[str, Any]]) -> int:
+def _releases_before(phase_data: Sequence[Mapping[str, Any]]) -> int:
     """Return the number of releases before the first step: 1 for a learning rate.
 
     ``phases_of`` counts each of them as a step.
@@ -69,8 +70,20 @@ def releases_before(phase_data: Sequence[Mapping[str, Any]]) -> int:
     return int(bool(phase_data) and phase_data[0].get(RATE_NOISE) is not None)
 
 
+def releases_after(phase_data: Sequence[Mapping[str, Any]], steps: int) -> int:
+    """Return the number of releases of ``phases_of`` after some steps of the run."""
+    if not phase_data:
+        return steps
+    return _releases_before(phase_data) + _rounds(phase_data[0], steps)
+
+
+def _rounds(phase: Mapping[str, Any], steps: int) -> int:
+    """Return the number of rounds that have begun; a round of one band is a step."""
+    return -(-steps // phase.get("bands", 1))
+
+
 def phases_done(phases: Sequence[Phase], steps: int) -> list[Phase]:
-    """Return the phases up to the given number of steps."""
+    """Return the phases up to the given number of their steps."""
     taken_phases, remaining = [], steps
     for phase in phases:
         taken = min(remaining, phase.steps)

@@ -34,7 +34,7 @@ def together(configs: Iterable[TrainingConfig]) -> Epsilon | None:
     counts = Counter(phase for run in runs for phase in run.plan.phases)
     delta = min(run.delta for run in runs)
     ordered = sorted(counts.items(), key=lambda item: _setting(item[0]))
-    samplings = {run.sampling for run in runs}
+    samplings = {run.sampling_law for run in runs}
     sampling = samplings.pop() if len(samplings) == 1 else MIXED
     return _composed(tuple(ordered), delta, sampling)
 

@@ -10,6 +10,7 @@ from typing import Any
 from dpsgd_explorer.accounting import AllocationPhase, Phase
 from dpsgd_explorer.accounting.registry import deciding_name
 from dpsgd_explorer.accounting.sampling_schemes import POISSON, RANDOM_ALLOCATION
+from dpsgd_explorer.experiments.accountant_words import CYCLIC_POISSON
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
@@ -55,7 +56,11 @@ FILTERED = (
     "the budget that was fixed before the first step, an upper bound: a privacy filter "
     "counted every step (fully adaptive composition)"
 )
-SAMPLED = {POISSON: ("balle_sampling",), RANDOM_ALLOCATION: ("feldman_allocation",)}
+SAMPLED = {
+    POISSON: ("balle_sampling",),
+    RANDOM_ALLOCATION: ("feldman_allocation",),
+    CYCLIC_POISSON: ("choquette_choo", "balle_sampling"),
+}
 AUTOMATIC = ("bu",)  # reference of the automatic clipping function
 
 
@@ -84,9 +89,10 @@ def statement(
             f"It is (ε, δ)-differentially private with ε = {spent.epsilon_text} and "
             f"δ = {small(spent.delta)}.",
             f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
-            f"Sampling: {sampling_words(steps_taken)}, independently of all others.",
-            f"Mechanism: {clipping_words(config)}; Gaussian noise is added to their "
-            f"sum, in all {noise_words(steps_taken)} times the sensitivity.",
+            f"Sampling: {sampling_of(run, config, steps_taken)}, independently of all "
+            "others.",
+            f"Mechanism: {clipping_words(config)}; {mechanism_words(config)}, in all "
+            f"{noise_words(steps_taken)} times the sensitivity.",
             *_chosen(run, config, phases),
             f"Accountant: {counter_label(spent.accountant)}; ε is "
             f"{FILTERED if config.is_filtered else STATUS[spent.status]}.",
@@ -110,7 +116,7 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
         keys += ["feldman", "mironov2017", *SAMPLED[POISSON]]
     elif spent is not None and spent.epsilon is not None:
         counted_with = COUNTED_WITH.get(deciding_name(config.accountant), ())
-        keys += [*counted_with, *SAMPLED[config.sampling]]
+        keys += [*counted_with, *SAMPLED[config.sampling_law]]
     return keys + list(AUTOMATIC if config.clipping_fn == "automatic" else ())
 
 
@@ -125,7 +131,20 @@ def steps_done(
     """Returns the steps done, grouped by noise and sampling probability."""
     is_planned = not any(is_counted(values) for _, values in changes_of(phases))
     planned = config.plan.phases if is_planned else phases_of(phases)[0]
-    return phases_done(planned, run.summary["steps"])
+    return phases_done(planned, -(-run.summary["steps"] // config.plan.bands))
+
+
+def sampling_of(run: Run, config: TrainingConfig, taken: Sequence[Phase]) -> str:
+    """Returns the sampling of the steps done; ``taken`` is from ``steps_done``."""
+    bands = config.plan.bands
+    if bands == 1:
+        return sampling_words(taken)
+    [rounds] = taken
+    return (
+        f"cyclic Poisson, every record is in one of {bands} groups, which take turns; "
+        f"each of {run.summary['steps']:,} steps uses each record of its group with "
+        f"probability {rounds.sample_rate:.4g}"
+    )
 
 
 def sampling_words(phases: Sequence[Phase]) -> str:
@@ -180,6 +199,18 @@ def clipping_words(config: TrainingConfig) -> str:
     if config.clipping_schedule == CONSTANT:
         return bound
     return f"{bound} at the start, and {config.clipping_schedule} bounds later"
+
+
+def mechanism_words(config: TrainingConfig) -> str:
+    """Returns how noise is added to the sum of the clipped gradients."""
+    added, bands = "Gaussian noise is added to their sum", config.plan.bands
+    if bands == 1:
+        return added
+    before = "step" if bands == 2 else f"{bands - 1} steps"
+    return (
+        f"{added}, correlated with the noise of the {before} before by a banded "
+        "Toeplitz strategy, whose column norm is a factor of the sensitivity"
+    )
 
 
 def noise_words(phases: Sequence[Phase]) -> str:

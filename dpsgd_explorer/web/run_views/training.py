@@ -11,6 +11,7 @@ from markupsafe import Markup
 from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.accountant_words import CYCLIC_POISSON
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, changes_of
@@ -191,6 +192,13 @@ def _audited(run: Run) -> str:
     return f"its own audit proves ε ≥ {audit.lower}, at {audit.confidence} % confidence"
 
 
+def _sampling_law(config: Settings) -> str:
+    """Returns the sampling of a private run from stored settings, also of old runs."""
+    if config.get("noise_bands", 1) > 1:
+        return CYCLIC_POISSON
+    return str(config.get("sampling", POISSON))
+
+
 class TrainingView(RunView):
     """View of runs of kind "training"."""
 
@@ -263,7 +271,7 @@ class TrainingView(RunView):
             config["accountant"],
             config["delta"],
             status=status,
-            sampling=config.get("sampling", POISSON),
+            sampling=_sampling_law(config),
         )
 
     def page(self, config: TrainingConfig) -> dict[str, Any]:

@@ -27,20 +27,21 @@ export function given(fields, texts, chosen) {
 }
 
 /**
- * Defaults to fill in after a choice: of the settings whose default depends on it and whose box still has a default.
+ * Defaults to fill in after a choice: of the settings whose default depends on a choice and whose box still has a default.
  * @param {Field[]} fields
- * @param {Record<string, Record<string, string>>} byChoice the defaults that each option changes
- * @param {string} choice
+ * @param {Record<string, Record<string, Record<string, string>>>} defaultsOf the defaults that values of settings change
  * @param {Record<string, string>} texts
  * @returns {Record<string, string>}
  */
-export function defaultsAfter(fields, byChoice, choice, texts) {
-  const changed = Object.values(byChoice);
+export function defaultsAfter(fields, defaultsOf, texts) {
+  const changed = Object.values(defaultsOf).flatMap((byValue) => Object.values(byValue));
+  const chosen = Object.entries(defaultsOf).map(([name, byValue]) => byValue[texts[name]] ?? {});
   const depends = fields.filter(({name, default: usual}) => {
     const others = changed.flatMap((defaults) => defaults[name] ?? []);
     return others.length > 0 && [usual, ...others].includes(texts[name]);
   });
-  return Object.fromEntries(depends.map(({name, default: usual}) => [name, byChoice[choice]?.[name] ?? usual]));
+  const now = Object.assign({}, ...chosen);
+  return Object.fromEntries(depends.map(({name, default: usual}) => [name, now[name] ?? usual]));
 }
 
 /** Names of required settings with an empty box. @param {Record<string, string>} texts return value of `given` */

@@ -82,7 +82,7 @@ function goBack({state}) {
 
 function settingsChanged(input = null, options = {}) {
   if (input?.name in data.switches) carryOver(input.value);
-  if (input?.name in data.defaults_of) fillDefaults(input);
+  if (input?.name in data.defaults_of) fillDefaults();
   if (input === null || input.name === "dataset") fitModel();
   describeChoices();
   newest.ask(ask, options);
@@ -101,9 +101,9 @@ function carryOver(member) {
   if (Number.isFinite(values[member])) form.set(member, values[member], {quietly: true});
 }
 
-/** Fill in the defaults that depend on a choice. */
-function fillDefaults({name, value}) {
-  const defaults = defaultsAfter(data.fields, data.defaults_of[name], value, form.texts);
+/** Fill in the defaults that depend on choices. */
+function fillDefaults() {
+  const defaults = defaultsAfter(data.fields, data.defaults_of, form.texts);
   for (const [setting, text] of Object.entries(defaults)) form.set(setting, text, {quietly: true});
 }
 

@@ -53,8 +53,10 @@ test("the settings of a run are those of an address", () => {
 
 test("a choice moves the defaults that depend on it, and no typed value", () => {
   const fields = [{name: "audit", default: "2000"}, {name: "steps", default: "300"}];
-  const after = (choice, audit) => defaultsAfter(fields, {random_allocation: {audit: "0"}}, choice, {audit, steps: "300"});
+  const defaultsOf = {sampling: {random_allocation: {audit: "0"}}, noise_bands: {8: {audit: "0"}}};
+  const after = (sampling, audit, bands = "1") => defaultsAfter(fields, defaultsOf, {sampling, audit, noise_bands: bands, steps: "300"});
   assert.deepEqual(after("random_allocation", "2000"), {audit: "0"});
   assert.deepEqual(after("poisson", "0"), {audit: "2000"});
   assert.deepEqual(after("random_allocation", "100"), {});
+  assert.deepEqual(after("poisson", "2000", "8"), {audit: "0"});
 });

@@ -119,11 +119,11 @@ def test_the_visitors_latest_runs_stand_below(client, get, finished):
 @pytest.mark.parametrize(
     ("query", "is_open", "says"),
     [
-        ({}, False, "29 as usual"),
-        ({"max_grad_norm": "0.2"}, False, "29 as usual"),
+        ({}, False, "30 as usual"),
+        ({"max_grad_norm": "0.2"}, False, "30 as usual"),
         ({"dataset": "adult", "seed": "7"}, True, None),
-        ({"learning_rate": "fast"}, False, "29 as usual"),
-        ({"seed": "none"}, True, "1 changed, 28 as usual"),
+        ({"learning_rate": "fast"}, False, "30 as usual"),
+        ({"seed": "none"}, True, "1 changed, 29 as usual"),
     ],
 )
 def test_all_settings_open_for_a_shared_or_wrong_one(get, query, is_open, says):
@@ -162,15 +162,32 @@ def test_random_allocation_starts_without_canaries_and_says_how_batches_are_draw
     page = get(**ALLOCATED, steps="4")
     assert 'value="0"' in attributes_of(page, "audit")
     assert page_data(page)["config"]["audit"] == 0
-    assert page_data(page)["defaults_of"] == {
-        "sampling": {"random_allocation": {"audit": "0"}}
-    }
+    defaults = page_data(page)["defaults_of"]
+    assert defaults["sampling"] == {"random_allocation": {"audit": "0"}}
+    assert defaults["noise_bands"]["8"] == {"audit": "0"}
     drawn = re.search('data-plan="batches">(.*?)<', page)[1]
     assert drawn == "each record is in one of the t = 4 batches of an epoch"
     assert "drawn independently with probability q = 0.25" in get(
         **ALLOCATED | {"sampling": "poisson", "expected_batch_size": "8140"}
     )
     assert "drawn independently" not in page
+
+
+def test_correlated_noise_starts_without_canaries_and_says_how_batches_are_drawn(get):
+    page = get(dataset="adult", model="logistic", noise_bands="4")
+    assert 'value="0"' in attributes_of(page, "audit")
+    drawn = re.search('data-plan="batches">(.*?)<', page)[1]
+    assert drawn.startswith("each record is in one of 4 groups, which take turns;")
+    assert 'one record, <span data-plan="sampling">cyclic Poisson sampling' in page
+
+
+def test_a_combination_with_correlated_noise_is_refused_in_the_words_of_the_page(get):
+    page = unescape(get(noise_bands="4", noise_schedule="linear"))
+    message = re.search(r'id="noise_schedule-error">(.*?)</p>', page)[1]
+    assert message.startswith("Noise schedule must be 'constant' with correlated noise")
+    page = unescape(get(noise_bands="4", sampling="random_allocation"))
+    message = re.search(r'id="noise_bands-error">(.*?)</p>', page)[1]
+    assert message.startswith("Noise bands (correlated noise) must be 1 with random")
 
 
 def test_canaries_with_random_allocation_are_named_as_what_to_correct(get):
