@@ -81,7 +81,7 @@ def strategy_of(
     """Return the banded strategy with the smallest error of a run's parameters.
 
     For SGD with momentum, these are the weighted sums that its parameters contain.
-    Adam scales each step anew, so its strategy is that of plain sums.
+    Adam rescales each gradient, so its strategy is the one of plain sums.
     """
     weight = momentum if optimizer == "sgd" else 0.0
     return banded_strategy(steps, bands, momentum_workload(steps, weight))

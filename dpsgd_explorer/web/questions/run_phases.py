@@ -79,7 +79,8 @@ def releases_after(phase_data: Sequence[Mapping[str, Any]], steps: int) -> int:
 
 def _rounds(phase: Mapping[str, Any], steps: int) -> int:
     """Return the number of rounds that have begun; a round of one band is a step."""
-    return -(-steps // phase.get("bands", 1))
+    bands: int = phase.get("bands", 1)
+    return -(-steps // bands)
 
 
 def phases_done(phases: Sequence[Phase], steps: int) -> list[Phase]:
