@@ -7,7 +7,7 @@ band is independent noise.  See ``accounting.correlated.strategies``.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dpsgd_explorer.accounting import (
     ToeplitzStrategy,
@@ -18,16 +18,47 @@ from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.schedules import CONSTANT
 
-if TYPE_CHECKING:
-    from dpsgd_explorer.experiments.training_config import TrainingConfig
-
 MOST_BANDS = 16
 #: Limit of the noise of earlier steps that a run stores, in bytes.
 MOST_NOISE_BYTES = 2**26
 CACHED = 64
 
 
-def check_bands(config: TrainingConfig) -> None:
+class Correlatable(Protocol):
+    """The part of ``TrainingConfig`` that this module uses."""
+
+    @property
+    def has_correlated_noise(self) -> bool: ...
+
+    @property
+    def noise_bands(self) -> int: ...
+
+    @property
+    def sampling(self) -> str: ...
+
+    @property
+    def audit(self) -> int: ...
+
+    @property
+    def noise_schedule(self) -> str: ...
+
+    @property
+    def clipping_schedule(self) -> str: ...
+
+    @property
+    def sample_size(self) -> int: ...
+
+    @property
+    def expected_batch_size(self) -> int: ...
+
+    @property
+    def planned_steps(self) -> int: ...
+
+    @property
+    def parameters(self) -> int: ...
+
+
+def check_bands(config: Correlatable) -> None:
     """Reject settings that a run with correlated noise does not have.
 
     Raises:
