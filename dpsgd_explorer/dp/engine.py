@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from inspect import signature
 from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
@@ -326,6 +327,22 @@ class PrivacyEngine(AccountedEngine):
         self._execution = config.execution
         self._session: Session | None = None
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Sets an attribute, but no argument of the constructor.
+
+        Raises:
+            ConfigError: the name is an argument, which has no effect after the engine
+                was created.
+        """
+        if name in ARGUMENTS:
+            raise ConfigError(
+                name,
+                f"{name} must be given when the engine is created, got {value!r} for "
+                "an existing engine. Create an engine with the new value and "
+                "after=engine, which counts the steps of both.",
+            )
+        super().__setattr__(name, value)
+
     def poisson_loader(
         self,
         dataset: Records,
@@ -618,6 +635,10 @@ class PrivacyEngine(AccountedEngine):
         self._state.restore(state, lost_steps, parameters=size)
         if self._session is not None:
             self._session.set_bound()
+
+
+#: Arguments of an engine that nothing can change after it was created.
+ARGUMENTS = frozenset(signature(PrivacyEngine.__init__).parameters) - {"self", "module"}
 
 
 def _checked_example(

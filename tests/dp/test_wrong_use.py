@@ -317,3 +317,15 @@ def test_batches_of_one_record_on_average_may_be_empty(engine):
         assert torch.isfinite(parameter).all()
         assert not torch.equal(parameter, start)
     assert 0 < run.epsilon() < 1
+
+
+@pytest.mark.parametrize("name", ["noise_multiplier", "max_grad_norm", "seed", "plan"])
+def test_an_argument_of_an_engine_cannot_be_set_afterwards(name):
+    _, run = run_of(nn.Linear(4, 2))
+    with pytest.raises(ConfigError, match=r"after=engine") as refusal:
+        setattr(run.engine, name, 2.0)
+    assert str(refusal.value).startswith(f"{name} must be given when the engine is")
+    assert refusal.value.field == name
+    assert run.engine.plan.noise_multiplier == 1.0
+    run.engine.note = "an attribute of the caller"
+    assert run.engine.note
