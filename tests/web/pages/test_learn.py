@@ -83,6 +83,15 @@ def test_the_hub_leads_to_every_chapter(reading):
     assert len(parts) == 4
 
 
+def test_every_colour_of_a_thumbnail_is_defined_on_the_hub(reading):
+    page = reading.get("/learn/").text
+    sheets = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page)
+    styles = "".join(reading.get(sheet).text for sheet in sheets)
+    used = set(re.findall(r'class="(?:[^"]* )?([fs]-[a-z-]+)', page))
+    assert len(used) > 10
+    assert {name for name in used if f".{name}" not in styles} == set()
+
+
 @pytest.mark.parametrize("short", learn.SHORT)
 def test_a_short_name_leads_to_its_chapter(reading, short):
     answer = reading.get(f"/learn/{short}/")
