@@ -6,8 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Self
@@ -17,17 +16,25 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.phase import phase_with
-from dpsgd_explorer.accounting.core.validation import MAX_STEPS
-from dpsgd_explorer.accounting.correlated.strategies import ToeplitzStrategy
+from dpsgd_explorer.accounting.correlated.checks import check_strategy
+from dpsgd_explorer.accounting.correlated.strategies import (
+    ToeplitzStrategy,
+    fixed_slots,
+)
+from dpsgd_explorer.accounting.epochs import slots_of, steps_of
 from dpsgd_explorer.accounting.registry import accountant_for, deciding_name
-from dpsgd_explorer.accounting.sampling_schemes import POISSON, RANDOM_ALLOCATION
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SLOTS,
+    POISSON,
+    RANDOM_ALLOCATION,
+)
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.validation import shown
 
 #: Sampling schemes of plans.
-SAMPLINGS_OF_PLANS = (POISSON, RANDOM_ALLOCATION)
+SAMPLINGS_OF_PLANS = (POISSON, RANDOM_ALLOCATION, FIXED_SLOTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +78,12 @@ class Plan:
         noise_schedule: Factor of the noise multiplier at each step, 1 at the first
             step; None means 1 at all steps.  With random allocation, the noise changes
             only between epochs.
-        sampling: "poisson" or "random_allocation".
+        sampling: "poisson", "random_allocation" or "fixed_slots": each record once per
+            epoch, always in the same step of it.
         noise_correlation: Strategy of noise that is correlated between steps, with
             equally many steps; None for independent noise.  σ is then the noise std
             over the clipping bound and the strategy's ``column_norm``.  Batches are
-            cyclic Poisson samples: see ``cyclic_poisson``.
+            cyclic Poisson samples, see ``cyclic_poisson``, or have ``fixed_slots``.
 
     Raises:
         ConfigError: names the attribute that is outside its domain.
@@ -107,39 +115,17 @@ class Plan:
                 rule = f"below 1/N = 1/{self.sample_size}"
                 validation.refuse("delta", rule, self.delta)
             validation.one_of("sampling", self.sampling, SAMPLINGS_OF_PLANS)
-            self._check_correlation()
-            whole_run = [phase_with(self.sample_rate, 1.0, 1, self.slots, self.bands)]
+            check_strategy(
+                self.noise_correlation,
+                sampling=self.sampling,
+                steps=self.steps,
+                most_bands=size // batch,
+                has_schedule=self.noise_schedule is not None,
+            )
+            whole_run = [self.phase_of(1)]
             if reason := accountant_for(self.accountant).why_not(whole_run):
                 raise AccountingError(reason, field="accountant")
             _ = self.phases  # raises if scheduled noise is outside its domain
-
-    def _check_correlation(self) -> None:
-        """Checks that the strategy of the noise fits the plan.
-
-        Raises:
-            AccountingError: it does not.
-        """
-        strategy, name = self.noise_correlation, "noise_correlation"
-        if strategy is None:
-            return
-        if not isinstance(strategy, ToeplitzStrategy):
-            validation.refuse(name, "a ToeplitzStrategy or None", strategy)
-        if self.sampling != POISSON:
-            rule = f"None with sampling {self.sampling!r}: groups need Poisson batches"
-            validation.refuse(name, rule, strategy)
-        if self.noise_schedule is not None:
-            validation.refuse(name, "None with a noise_schedule", strategy)
-        if strategy.steps != self.steps:
-            rule = f"a strategy of {self.steps} steps, as the plan has"
-            validation.refuse(name, rule, f"{strategy.steps} steps")
-        most = self.sample_size // self.expected_batch_size
-        if strategy.bands > most:
-            rule = (
-                f"a strategy of at most {most} bands, because each group must have "
-                "a batch's expected number of records. Use fewer bands or smaller "
-                "batches"
-            )
-            validation.refuse(name, rule, f"{strategy.bands} bands")
 
     @classmethod
     def create(
@@ -166,13 +152,13 @@ class Plan:
             steps: Updates of the model.
             epochs: Passes over the data, in place of steps:
                 steps = ceil(epochs N / expected_batch_size), or ceil(epochs slots) with
-                random allocation.
+                random allocation and fixed slots.
             noise_multiplier: Noise std over the clipping bound; 0 is not private.
             target_epsilon: Largest ε of all steps, in place of the noise multiplier.
             accountant: Name in ACCOUNTANTS.
             noise_schedule: Factors of the noise multiplier; a target is met by all
                 steps together.
-            sampling: "poisson" or "random_allocation".
+            sampling: "poisson", "random_allocation" or "fixed_slots".
             noise_correlation: Strategy of correlated noise, or None.
 
         Raises:
@@ -194,10 +180,12 @@ class Plan:
                 steps = validation.steps(steps, least=1)
                 target = Target.of(target_epsilon, delta, accountant, ADD_OR_REMOVE_ONE)
                 bands = getattr(noise_correlation, "bands", 1)
-                noise_multiplier = noise_within(
-                    target, batch / sample_size, steps, noise_schedule, slots, bands
-                )
-            return cls(
+                noise_multiplier = 1.0
+                if sampling != FIXED_SLOTS:
+                    noise_multiplier = noise_within(
+                        target, batch / sample_size, steps, noise_schedule, slots, bands
+                    )
+            plan = cls(
                 sample_size=sample_size,
                 expected_batch_size=batch,
                 steps=validation.steps(steps, least=1),
@@ -208,22 +196,51 @@ class Plan:
                 sampling=sampling,
                 noise_correlation=noise_correlation,
             )
+            if target_epsilon is None or sampling != FIXED_SLOTS:
+                return plan
+            return plan._within(target)
+
+    def _within(self, target: Target) -> Self:
+        """Returns a plan with fixed slots and the least noise that meets the target."""
+        needed = calibration.noise_for(target, 1.0, 1)
+        noise = needed * self.noise_multiplier / self.phases[0].noise_multiplier
+        while True:
+            plan = replace(self, noise_multiplier=noise)
+            if plan.phases[0].noise_multiplier >= needed:
+                return plan
+            noise = math.nextafter(noise, math.inf)  # a product was rounded down
 
     @cached_property
     def phases(self) -> list[Phase]:
         """Phases of the run: consecutive steps with equal noise form one phase.
 
-        With correlated noise, the steps of the phase are rounds of b steps.
+        With cyclic Poisson samples, the steps of the phase are rounds of b steps.  With
+        fixed slots, the phase is one step of the Gaussian mechanism.
         """
-        setting = (self.sample_rate, self.noise_multiplier)
         if self.noise_schedule is None:
-            return [phase_with(*setting, self.steps, self.slots, self.bands)]
+            return [self.phase_of(self.steps)]
         factors = _factors(self.noise_schedule, self.steps)
+        setting = (self.sample_rate, self.noise_multiplier)
         return scheduled_phases(*setting, factors, self.slots)
+
+    def phase_of(self, steps: int) -> Phase:
+        """Returns the phase of the first steps, with the noise of the first step."""
+        noise = self.noise_multiplier
+        if self.sampling != FIXED_SLOTS:
+            return phase_with(self.sample_rate, noise, steps, self.slots, self.bands)
+        assert self.slots is not None, "an epoch has slots"
+        return fixed_slots(
+            noise_multiplier=noise,
+            steps=steps,
+            slots=self.slots,
+            strategy=self.noise_correlation,
+        )
 
     def noise_multiplier_at(self, step: int) -> float:
         """Returns the noise multiplier of a planned step, 0, 1, ..."""
-        step = validation.whole("step", step, 0, self.steps - 1) // self.bands
+        step = validation.whole("step", step, 0, self.steps - 1)
+        if self.noise_schedule is None:
+            return self.noise_multiplier
         ends = list(accumulate(phase.steps for phase in self.phases))
         return self.phases[bisect_right(ends, step)].noise_multiplier
 
@@ -236,14 +253,15 @@ class Plan:
 
     @cached_property
     def slots(self) -> int | None:
-        """Steps of an epoch of random allocation, ceil(N / batch), else None."""
+        """Steps of an epoch, ceil(N / batch); None for Poisson sampling."""
         sizes = (self.sample_size, self.expected_batch_size)
         return slots_of(*sizes, self.sampling)
 
     @property
     def bands(self) -> int:
-        """Bands b of correlated noise; 1 for independent noise."""
-        return 1 if self.noise_correlation is None else self.noise_correlation.bands
+        """Bands b of cyclic Poisson sampling; 1 without correlated noise."""
+        strategy = self.noise_correlation
+        return 1 if strategy is None or self.sampling != POISSON else strategy.bands
 
     @property
     def mean_batch_size(self) -> float:
@@ -287,6 +305,8 @@ class Plan:
         return [spent if step == most else min(value, spent) for step, value in values]
 
     def _curve(self, steps: Sequence[int]) -> list[float]:
+        if self.sampling == FIXED_SLOTS:
+            return [self._fixed_epsilon(x) for x in validation.all_steps(steps)]
         if self.noise_schedule is not None or self.slots is not None:
             accountant = accountant_for(self.accountant)
             counts = validation.all_steps(steps)
@@ -301,12 +321,16 @@ class Plan:
             accountant=self.accountant,
         )
 
+    def _fixed_epsilon(self, steps: int) -> float:
+        phase, accountant = self.phase_of(steps), accountant_for(self.accountant)
+        return float(accountant.epsilons([phase], [phase.steps], self.delta)[0])
+
     def steps_within(self, epsilon: float) -> int:
         """Returns the largest number of the plan's steps that spends at most ε."""
         target = validation.target_epsilon(epsilon, "epsilon")
-        if self.slots is not None:
+        if self.sampling == RANDOM_ALLOCATION and self.slots is not None:
             return self._steps_of_epochs_within(target, self.slots)
-        if self.noise_schedule is not None:
+        if self.noise_schedule is not None or self.sampling == FIXED_SLOTS:
             return bisect_right(range(1, self.steps + 1), target, key=self.epsilon)
         rounds = calibration.steps(
             target_epsilon=target,
@@ -324,27 +348,6 @@ class Plan:
             return self.steps
         spent = Target.of(target, self.delta, self.accountant, ADD_OR_REMOVE_ONE)
         return calibration.allocated_steps(spent, self.phases, slots)
-
-
-def slots_of(sample_size: int, expected_batch_size: int, sampling: str) -> int | None:
-    """Returns ceil(N / batch), the slots of random allocation; otherwise None."""
-    if sampling != RANDOM_ALLOCATION:
-        return None
-    return -(-sample_size // expected_batch_size)
-
-
-def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
-    """Returns ceil(epochs N / batch), computed from the decimal digits of ``epochs``.
-
-    1.1 epochs of 50 batches are 55 steps; binary floats would round up to 56.
-    """
-    number = validation.finite("epochs", epochs)
-    if number <= 0:
-        validation.refuse("epochs", "greater than 0", epochs)
-    steps = math.ceil(Fraction(repr(number)) * sample_size / expected_batch_size)
-    if steps > MAX_STEPS:
-        validation.refuse("epochs", f"at most {MAX_STEPS} steps long", epochs)
-    return steps
 
 
 def _factors(schedule: Schedule, steps: int) -> list[float]:

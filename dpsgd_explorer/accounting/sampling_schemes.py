@@ -25,6 +25,8 @@ from dpsgd_explorer.accounting.core.phase import AllocationPhase
 POISSON, FULL_BATCH, FIXED_SIZE = "poisson", "full_batch", "fixed_size"
 TRUNCATED_POISSON, SHUFFLED = "truncated_poisson", "shuffled"
 RANDOM_ALLOCATION = "random_allocation"
+#: Of a ``Plan`` only: each record once per epoch, always in the same slot.
+FIXED_SLOTS = "fixed_slots"
 SAMPLINGS = (
     POISSON,
     FULL_BATCH,

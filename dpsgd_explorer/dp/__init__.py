@@ -19,7 +19,12 @@ from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.sampling.allocation import RandomAllocationSampler
-from dpsgd_explorer.dp.sampling.loader import PoissonLoader, RandomAllocationLoader
+from dpsgd_explorer.dp.sampling.cyclic import FixedSlotsSampler
+from dpsgd_explorer.dp.sampling.loader import (
+    FixedSlotsLoader,
+    PoissonLoader,
+    RandomAllocationLoader,
+)
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 
 __all__ = [
@@ -27,6 +32,8 @@ __all__ = [
     "Audit",
     "Clipping",
     "Execution",
+    "FixedSlotsLoader",
+    "FixedSlotsSampler",
     "GhostNorm",
     "LayerRule",
     "Noise",

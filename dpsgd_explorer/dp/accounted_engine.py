@@ -17,11 +17,12 @@ from dpsgd_explorer.accounting.auditing.audit import (
 )
 from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
 from dpsgd_explorer.accounting.registry import ALL
+from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.config import Options
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
-from dpsgd_explorer.dp.ledger.receipt import accountant_input, receipt
+from dpsgd_explorer.dp.ledger.receipt import LAWS, accountant_input, receipt
 from dpsgd_explorer.dp.state import EngineState
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
@@ -137,10 +138,12 @@ class AccountedEngine:
             PrivacyError: in the same cases as ``get_epsilon``.
         """
         self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
-        if self._state.has_correlated_noise:
+        plans = self._state.plans
+        if any(p.noise_correlation and p.sampling == POISSON for p in plans):
             raise PrivacyError(
-                "group_epsilon must be used without noise_correlation: a person's "
-                "records are in different groups, and no bound for them is proven."
+                "group_epsilon must be used without noise_correlation, unless sampling "
+                "is 'fixed_slots': a person's records are in different groups, and no "
+                "bound for them is proven."
             )
         spent = group_epsilon_interval(self.phases(), self._delta(delta), records)
         return float(spent)
@@ -313,9 +316,10 @@ def _unscored(state: EngineState, canaries: Canaries) -> list[Unscored]:
 
 def _sampling_note(state: EngineState) -> str:
     if state.samples_itself:
-        law = "Poisson" if state.plan.slots is None else "random allocation"
-        if state.plan.noise_correlation is not None:
-            law += f" from {state.plan.bands} groups in turn"
+        plan = state.plan
+        law = LAWS[plan.sampling]
+        if plan.noise_correlation is not None and plan.sampling == POISSON:
+            law += f" from {plan.bands} groups in turn"
         of_users = "" if state.users is None else ", of users"
         return f"{law}, by the engine's own sampler{state.partition.note}{of_users}"
     if state.poisson_assumed:

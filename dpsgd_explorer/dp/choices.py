@@ -45,9 +45,9 @@ LossReduction = Literal["mean", "sum"]
 #: ``noise``: unpredictable, or repeatable by a seed.
 Noise = Literal["secure", "seeded"]
 #: ``sampling``: the source of the batches.
-Sampling = Literal["poisson", "random_allocation", "unchecked"]
+Sampling = Literal["poisson", "random_allocation", "fixed_slots", "unchecked"]
 #: ``sampling`` of ``make_private``, which creates the loader.
-LoaderSampling = Literal["poisson", "random_allocation"]
+LoaderSampling = Literal["poisson", "random_allocation", "fixed_slots"]
 #: ``audit_relation``: the two cases that an audit distinguishes.
 AuditRelation = Literal["add_or_remove_one", "replace_one"]
 #: ``partition``: the records of each rank.

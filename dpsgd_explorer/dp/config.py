@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import torch.distributed as dist
 from torch import nn
@@ -21,6 +21,7 @@ from torch.amp import GradScaler
 
 from dpsgd_explorer.accounting import NAMES, NeighboringRelation, Plan
 from dpsgd_explorer.accounting.correlated.strategies import ToeplitzStrategy
+from dpsgd_explorer.accounting.sampling_schemes import FIXED_SLOTS
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.canaries.canaries import checked_count
@@ -66,7 +67,7 @@ CHOICES: dict[str, Collection[str]] = {
     "clipping_style": CLIPPING_STYLES,
     "loss_reduction": LOSS_REDUCTIONS,
     "noise": NOISES,
-    "sampling": ("poisson", "random_allocation", "unchecked"),
+    "sampling": get_args(choices.Sampling),
 }
 
 
@@ -602,7 +603,7 @@ class Config:
         schedule = noise.schedule
         plan = sizes.plan(plan, accounting_mode, schedule, sampling, noise_correlation)
         options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
-        if plan.noise_correlation is not None:
+        if plan.noise_correlation is not None or plan.sampling == FIXED_SLOTS:
             _check_correlated(options, audit, users, ranks)
         if sizes.open_ended:
             _reject_schedules(options)
@@ -751,20 +752,22 @@ def _check_users(options: Options, execution: Execution, users: Users) -> None:
 def _check_correlated(
     options: Options, audit: Audit, users: Users | None, ranks: Ranks
 ) -> None:
-    """Raises ConfigError if an option does not work with correlated noise."""
+    """Raises ConfigError if an option does not work with correlated noise or slots."""
     refused = {
-        "sampling": (options.sampling != "poisson", "the groups of its own loader"),
+        "sampling": (options.sampling == "unchecked", "the groups of its own loader"),
         "clipping_schedule": (options.clipping_schedule is not None, "one bound"),
         "user_ids": (users is not None, "groups of records"),
         "audit": (audit.canaries > 0, "scores whose noise is correlated too"),
         "group": (not ranks.is_alone, "one process, which holds the past noise"),
     }
+    subject = "noise_correlation"
+    if options.sampling == FIXED_SLOTS:
+        subject = f"sampling={FIXED_SLOTS!r}"
     for name, (is_set, needed) in refused.items():
         if is_set:
             raise ConfigError(
                 name,
-                f"{name} must be left out with noise_correlation, which needs "
-                f"{needed}.",
+                f"{name} must be left out with {subject}, which needs {needed}.",
             )
 
 

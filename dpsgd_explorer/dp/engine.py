@@ -29,6 +29,11 @@ from dpsgd_explorer.accounting.auditing.audit import DEFAULT_CONFIDENCE, AuditRe
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.correlated.strategies import ToeplitzStrategy
 from dpsgd_explorer.accounting.rounding import round_up
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SLOTS,
+    POISSON,
+    RANDOM_ALLOCATION,
+)
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.accounted_engine import AccountedEngine
@@ -57,8 +62,10 @@ from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.ledger import spending
+from dpsgd_explorer.dp.ledger.receipt import LAWS
 from dpsgd_explorer.dp.optimizers import ScalerBinding, unwrapped_optimizer
 from dpsgd_explorer.dp.sampling.loader import (
+    FixedSlotsLoader,
     Loader,
     PoissonLoader,
     RandomAllocationLoader,
@@ -90,8 +97,8 @@ class PrivacyEngine(AccountedEngine):
             ``requires_grad`` when ``attach`` is called are trained.
         batch_size: Expected number of samples B of a logical batch: the sample rate is
             ``batch_size / sample_size``, and the noisy sum is divided by B.  With
-            random allocation it is the largest expected number; the sum is divided by
-            N/t, with t = ceil(N / B) batches per epoch.
+            random allocation and fixed slots it is the largest expected number; the sum
+            is divided by N/t, with t = ceil(N / B) batches per epoch.
         sample_size: Number of records N of the data set.
         target_epsilon: Epsilon of all steps together; the noise is chosen for it.
         target_delta: Delta, below 1/N; if None, 1/(2N).
@@ -124,6 +131,8 @@ class PrivacyEngine(AccountedEngine):
         sampling: "poisson": batches must come from ``poisson_loader``.
             "random_allocation": batches must come from ``random_allocation_loader``,
             each record once per epoch; without canaries and ``user_ids``.
+            "fixed_slots": batches must come from ``fixed_slots_loader``, the same
+            batches in each epoch; without canaries, schedules and ``user_ids``.
             "unchecked": batches may come from any loader, and ``get_epsilon`` raises an
             error unless you pass ``assume_poisson=True``.
         example_inputs: A batch ``(inputs, targets)`` as the loader yields it, inputs of
@@ -160,7 +169,9 @@ class PrivacyEngine(AccountedEngine):
             for each batch; None for all.  Needs ``user_ids``.
         noise_correlation: Strategy of noise that is correlated between steps, such as
             ``accounting.banded_strategy(steps, bands=8)``; None for independent noise.
-            Batches then come from b groups of records in turn.
+            With "poisson", batches then come from b groups of records in turn.  With
+            "fixed_slots", ``accounting.geometric_strategy`` keeps the noise of one step
+            only.
 
     Attributes:
         module: The model.
@@ -377,11 +388,12 @@ class PrivacyEngine(AccountedEngine):
                 is not ``sample_size`` or that of ``user_ids``; ``collate`` sorts the
                 records of users; or ``steps`` or ``num_workers`` is not a whole number.
         """
-        if self._state.plan.slots is not None:
+        sampling = self._state.plan.sampling
+        if sampling != POISSON:
             raise ConfigError(
                 "sampling",
-                "sampling must be 'poisson' for poisson_loader, got "
-                f"{self.options.sampling!r}. Use random_allocation_loader.",
+                f"sampling must be {POISSON!r} for poisson_loader, got {sampling!r}. "
+                f"Use {sampling}_loader.",
             )
         if steps is not None:
             self._state.sampler.steps = whole("steps", steps, 1, MAX_STEPS)
@@ -416,13 +428,44 @@ class PrivacyEngine(AccountedEngine):
 
         Source: Feldman and Shenfeld (2025), arXiv:2502.08202.
         """
-        if self._state.plan.slots is None:
+        self._require_sampling(RANDOM_ALLOCATION)
+        return self._loader(RandomAllocationLoader, dataset, collate, num_workers)
+
+    def fixed_slots_loader(
+        self,
+        dataset: Records,
+        *,
+        collate: Collate | None = None,
+        num_workers: int = 0,
+    ) -> FixedSlotsLoader:
+        """Returns a loader of fixed slots: the same batches in each epoch.
+
+        Each iteration is an epoch of t = ceil(N / batch_size) batches.  Every record
+        draws one of them, once for the whole run.  Every batch must make a step, in its
+        order.  If you leave an iteration early, or save the run in its middle, the next
+        iteration completes it.
+
+        Args:
+            dataset: As for ``random_allocation_loader``.
+            collate: As for ``random_allocation_loader``.
+            num_workers: As for ``random_allocation_loader``.
+
+        Raises:
+            ConfigError: ``sampling`` of the engine is not "fixed_slots"; or as for
+                ``random_allocation_loader``.
+
+        Source: arXiv:2601.22334.
+        """
+        self._require_sampling(FIXED_SLOTS)
+        return self._loader(FixedSlotsLoader, dataset, collate, num_workers)
+
+    def _require_sampling(self, sampling: str) -> None:
+        if self._state.plan.sampling != sampling:
             raise ConfigError(
                 "sampling",
-                "sampling must be 'random_allocation' for random_allocation_loader, "
-                f"got {self.options.sampling!r}. Pass it to PrivacyEngine.",
+                f"sampling must be {sampling!r} for {sampling}_loader, got "
+                f"{self.options.sampling!r}. Pass it to PrivacyEngine.",
             )
-        return self._loader(RandomAllocationLoader, dataset, collate, num_workers)
 
     def _loader(
         self,
@@ -622,7 +665,8 @@ class PrivacyEngine(AccountedEngine):
                 engine itself are counted without it.  With random allocation, count
                 every epoch that a process began after the state as a whole one; the
                 rest of an epoch that the state is inside of is counted without it.  The
-                same holds for the rounds of b steps of ``noise_correlation``.
+                same holds for fixed slots, and for the rounds of b steps of
+                ``noise_correlation``.
 
         Raises:
             ConfigError: the state belongs to a run with other settings.
@@ -831,7 +875,7 @@ class Run:
             spent = "ε unknown"
         planned = self.loader.batch_sampler.steps
         of = "" if planned is None else f" of {planned:,}"
-        law = "Poisson batches" if plan.slots is None else "random allocation"
+        law = "Poisson batches" if plan.slots is None else LAWS[plan.sampling]
         law += ", correlated noise" * (plan.noise_correlation is not None)
         return (
             f"Run({spent} at δ = {plan.delta:.2g}, {plan.accountant}; "
@@ -920,8 +964,11 @@ def make_private(
         sampling: "poisson": each record is in each batch with probability B / N.
             "random_allocation": in each epoch of t = ceil(N / B) batches, each record
             is in one batch, which it draws afresh; the sum is divided by N/t.
-        noise_correlation: Strategy of noise that is correlated between steps, such as
-            ``accounting.banded_strategy(steps, bands=8)``; None for independent noise.
+            "fixed_slots": as before, but each record draws its batch once for the whole
+            run.  Its ε is larger; it is meant for correlated noise.
+        noise_correlation: Strategy of noise that is correlated between steps:
+            ``accounting.banded_strategy(steps, bands=8)``, or with "fixed_slots"
+            ``accounting.geometric_strategy(0.9, steps)``; None for independent noise.
 
     Returns:
         The run, attached to the optimizer.
@@ -981,12 +1028,12 @@ def make_private(
         after=after.engine if isinstance(after, Run) else after,
         assume_per_sample_loss=assume_per_sample_loss,
     )
-    create = (
-        engine.poisson_loader
-        if engine.plan.slots is None
-        else engine.random_allocation_loader
-    )
-    loader = create(dataset, collate=collate, num_workers=execution.num_workers)
+    loaders: dict[str, type[Loader]] = {
+        POISSON: PoissonLoader,
+        RANDOM_ALLOCATION: RandomAllocationLoader,
+        FIXED_SLOTS: FixedSlotsLoader,
+    }
+    loader = engine._loader(loaders[sampling], dataset, collate, execution.num_workers)
     optimizers = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     engine.attach(*optimizers)
     return Run(engine, optimizers, loader)

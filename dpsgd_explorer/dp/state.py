@@ -9,7 +9,11 @@ from typing import Any
 from torch import Tensor
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
-from dpsgd_explorer.accounting.sampling_schemes import POISSON
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SLOTS,
+    POISSON,
+    RANDOM_ALLOCATION,
+)
 from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.canaries.gradients import UNIT
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY
@@ -29,7 +33,7 @@ from dpsgd_explorer.dp.noise.base import NoisePlan, NoiseSource
 from dpsgd_explorer.dp.noise.correlated import CorrelatedNoise
 from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.sampling.allocation import RandomAllocationSampler
-from dpsgd_explorer.dp.sampling.cyclic import CyclicPoissonSampler
+from dpsgd_explorer.dp.sampling.cyclic import CyclicPoissonSampler, FixedSlotsSampler
 from dpsgd_explorer.dp.sampling.loader import OnDraw
 from dpsgd_explorer.dp.sampling.partition import Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import Generator, PoissonSampler, Sampler
@@ -146,10 +150,9 @@ class EngineState:
         )
 
     @property
-    def has_correlated_noise(self) -> bool:
-        """True if noise is correlated between steps, here or in an earlier engine."""
-        earlier = self.earlier is not None and self.earlier.has_correlated_noise
-        return earlier or self.plan.noise_correlation is not None
+    def plans(self) -> list[Plan]:
+        """The plans of the earlier engines and of this one."""
+        return [*([] if self.earlier is None else self.earlier.plans), self.plan]
 
     def writers(self) -> set[str]:
         """Returns the names of the ledgers whose steps ``phases`` counts."""
@@ -362,9 +365,7 @@ class EngineState:
         _check_world_size(state, self.ranks.size, is_seeded=self.seed is not None)
         per_draw = self.sampler.batches_per_draw
         if lost_steps % per_draw and not self.noise.repeatable:
-            law, unit = "random allocation", "an epoch"
-            if self.sampler.is_cyclic:
-                law, unit = "correlated noise", "a round"
+            law, unit = self.sampler.law, self.sampler.counted_in
             raise ConfigError(
                 "lost_steps",
                 f"lost_steps must be a multiple of {per_draw}, the steps of "
@@ -426,6 +427,8 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
         del data["sampling"]
     if plan.noise_correlation is None:
         del data["noise_correlation"]
+    elif plan.noise_correlation.inverse is None:
+        del data["noise_correlation"]["inverse"]
     return data
 
 
@@ -448,17 +451,20 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
             "after must be an engine with the same user_ids, because epsilon of "
             "records and of users cannot be added up, got an engine with other ones.",
         )
-    if earlier is not None and earlier.has_correlated_noise and config.canaries:
+    plans = [] if earlier is None else earlier.plans
+    counts_rounds = any(p.noise_correlation or p.sampling == FIXED_SLOTS for p in plans)
+    if counts_rounds and config.canaries:
         raise ConfigError(
             "audit",
-            "audit must be 0 after an engine with noise_correlation, whose steps have "
-            f"no canaries and are counted in rounds, got {config.canaries}.",
+            "audit must be 0 after an engine with noise_correlation or fixed slots, "
+            "whose steps have no canaries and are not counted one by one, got "
+            f"{config.canaries}.",
         )
     noise, generator, seed = generators(
         options.noise, config.seed, ranks, samples_alone=config.spread is Local
     )
     if plan.noise_correlation is not None:
-        noise = CorrelatedNoise(noise, plan.noise_correlation)
+        noise = CorrelatedNoise(noise, plan.noise_correlation, plan.slots or plan.bands)
     return EngineState(
         plan=plan,
         options=options,
@@ -481,10 +487,12 @@ def _sampler(config: Config, generator: Generator) -> Sampler:
     if users is not None:
         return UserSampler(plan, generator, users, open_ended=open_ended)
     kind: type[Sampler] = PoissonSampler
-    if plan.slots is not None:
-        kind = RandomAllocationSampler
     if plan.noise_correlation is not None:
         kind = CyclicPoissonSampler
+    if plan.sampling == RANDOM_ALLOCATION:
+        kind = RandomAllocationSampler
+    if plan.sampling == FIXED_SLOTS:
+        kind = FixedSlotsSampler
     return kind(plan, generator, open_ended=open_ended)
 
 

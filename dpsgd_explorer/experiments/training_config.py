@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from dpsgd_explorer.accounting import FilteredRun, Plan, ToeplitzStrategy
-from dpsgd_explorer.accounting.plan import slots_of, steps_of
+from dpsgd_explorer.accounting.epochs import slots_of, steps_of
 from dpsgd_explorer.accounting.sampling_schemes import (
     NO_CANARIES,
     POISSON,

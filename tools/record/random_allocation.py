@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from dpsgd_explorer.accounting.plan import SAMPLINGS_OF_PLANS
 from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
@@ -47,7 +46,7 @@ def main(arguments: list[str]) -> int:
         rows = [
             measured(config, target, sampling)
             for target in TARGETS
-            for sampling in SAMPLINGS_OF_PLANS
+            for sampling in NAMES
         ]
         stored = {"config": config, "rows": rows, **versions()}
         write(RECORDING, stored, indent=1)
@@ -99,7 +98,7 @@ def part(stored: dict[str, Any]) -> str:
 def _of(rows: list[dict[str, Any]], target: float) -> list[list[float]]:
     """Return the accuracies of Poisson sampling and of random allocation."""
     found = {x["sampling"]: x for x in rows if x["target_epsilon"] == target}
-    return [found[name]["test_accuracy"] for name in SAMPLINGS_OF_PLANS]
+    return [found[name]["test_accuracy"] for name in NAMES]
 
 
 def difference(poisson: list[float], allocated: list[float]) -> str:

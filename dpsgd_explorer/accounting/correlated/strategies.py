@@ -5,6 +5,7 @@ c, c₀ = 1, and z has independent normal rows.  The rows of z have standard dev
 σ · s · (clipping bound), where s is the sensitivity of C.  Since C(g + C⁻¹z) = Cg + z,
 the releases are a function of the Gaussian mechanism on Cg, whatever the gradients
 depended on before (Denisov et al. 2022, Theorem 2.1).  So σ has its usual meaning.
+A ``Plan`` states σ for one use of a record: its s is ``column_norm``.
 
 The sensitivity depends on when one record may be used:
 
@@ -13,7 +14,7 @@ The sensitivity depends on when one record may be used:
   columns of C at distance b have no common row, so rounds of b steps are separate
   releases with s = ‖c‖: ⌈T/b⌉ steps of Poisson sampling with rate bq.
 - *Fixed slots.*  A record is used in every t-th step, from a slot that is drawn once.
-  All its uses together are one release of the Gaussian mechanism.
+  All its uses together are one release of the Gaussian mechanism, see ``fixed_slots``.
 
 Source: Choquette-Choo et al. (2023), arXiv:2306.08153 (bands, cyclic Poisson); Denisov
 et al. (2022), arXiv:2202.08312; arXiv:2601.22334 (DP-λCGD, ``geometric_strategy``).
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.phase import Phase, phase_with
+from dpsgd_explorer.accounting.core.phase import MAX_SLOTS, Phase, phase_with
 
 Floats = np.ndarray
 
@@ -46,10 +47,13 @@ class ToeplitzStrategy:
     Attributes:
         coefficients: c₀ = 1, c₁, …, at most ``steps`` of them; the rest is 0.
         steps: Number of steps T.
+        inverse: The first column of C⁻¹, if it is short; the rest is 0.  A step's noise
+            then needs only this many draws of z.  None if C itself is banded.
     """
 
     coefficients: tuple[float, ...]
     steps: int
+    inverse: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Checks the first column.
@@ -68,6 +72,17 @@ class ToeplitzStrategy:
             )
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "coefficients", tuple(column.tolist()))
+        if self.inverse is not None:
+            self._check_inverse(validation.numbers("inverse", self.inverse))
+
+    def _check_inverse(self, inverse: Floats) -> None:
+        column = np.zeros(self.steps)
+        column[: self.bands] = self.coefficients
+        fits = 1 <= inverse.size <= self.steps and np.isfinite(inverse).all()
+        if not fits or not np.allclose(_column_of(inverse, self.steps), column):
+            rule = "the first column of the inverse of C"
+            validation.refuse("inverse", rule, self.inverse)
+        object.__setattr__(self, "inverse", tuple(inverse.tolist()))
 
     @property
     def bands(self) -> int:
@@ -81,9 +96,11 @@ class ToeplitzStrategy:
 
     def noise_weights(self) -> Floats:
         """Returns the first column of C⁻¹ (T,): weights of z in a step's noise."""
-        impulse = np.zeros(self.steps)
-        impulse[0] = 1
-        return _solved(self.coefficients, impulse)
+        if self.inverse is None:
+            return _column_of(self.coefficients, self.steps)
+        weights = np.zeros(self.steps)
+        weights[: len(self.inverse)] = self.inverse
+        return weights
 
     def prefix_errors(
         self, workload: Floats | None = None, sensitivity: float | None = None
@@ -103,9 +120,14 @@ class ToeplitzStrategy:
         weights = np.ones(self.steps) if workload is None else workload
         if len(weights) != self.steps:
             validation.refuse("workload", f"{self.steps} weights", workload)
-        answered = _solved(self.coefficients, weights)
+        answered = self._solved(weights)
         size = self.column_norm if sensitivity is None else sensitivity
         return np.asarray(size * np.sqrt(np.cumsum(answered**2)))
+
+    def _solved(self, values: Floats) -> Floats:
+        if self.inverse is None:
+            return _solved(self.coefficients, values)
+        return np.asarray(np.convolve(self.inverse, values)[: self.steps])
 
     def rmse(
         self, workload: Floats | None = None, sensitivity: float | None = None
@@ -114,33 +136,47 @@ class ToeplitzStrategy:
         errors = self.prefix_errors(workload, sensitivity)
         return float(np.sqrt(np.mean(errors**2)))
 
-    def fixed_slots_sensitivity(self, slots: int) -> float:
+    def fixed_slots_sensitivity(self, slots: int, steps: int | None = None) -> float:
         """Returns the sensitivity to a record that is used in every ``slots``-th step.
 
-        It is the norm of the sum of its columns.  The first slot has the largest one,
-        if no coefficient is negative.
+        It is the norm of the sum of its columns.  The first slot has the largest one:
+        the columns of another slot are the same, moved down.
+
+        >>> independent = ToeplitzStrategy((1.0,), steps=8)
+        >>> independent.fixed_slots_sensitivity(slots=2)  # four uses
+        2.0
+        >>> independent.fixed_slots_sensitivity(slots=2, steps=1)
+        1.0
 
         Args:
             slots: Number of steps t between two uses of a record.
+            steps: Number of first steps that are released; all if None.
 
         Raises:
-            AccountingError: slots is not an integer from 1, or a coefficient is
-                negative.
+            AccountingError: an argument is not an integer in its domain, or a
+                coefficient is negative.
         """
-        period = validation.whole("slots", slots, 1, self.steps)
+        period = validation.whole("slots", slots, 1, MAX_SLOTS)
+        count = self.steps
+        if steps is not None:
+            count = validation.whole("steps", steps, 0, self.steps)
         if min(self.coefficients) < 0:
             rule = "at least 0 each, for records with fixed slots"
             validation.refuse("coefficients", rule, self.coefficients)
-        used = np.zeros(self.steps)
-        used[::period] = 1
-        return float(np.linalg.norm(np.convolve(used, self.coefficients)[: self.steps]))
+        column = np.zeros(-(-count // period) * period)
+        known = min(count, self.bands)
+        column[:known] = self.coefficients[:known]
+        of_uses = column.reshape(-1, period).cumsum(axis=0).ravel()[:count]
+        return float(np.linalg.norm(of_uses))
 
 
 def geometric_strategy(decay: float, steps: int) -> ToeplitzStrategy:
     """Returns the strategy of DP-λCGD: a step's noise is zₜ − λ zₜ₋₁.
 
-    >>> geometric_strategy(0.5, steps=3).coefficients
-    (1.0, 0.5, 0.25)
+    A run with fixed slots can use it, see ``fixed_slots``.
+
+    >>> geometric_strategy(0.5, steps=3)
+    ToeplitzStrategy(coefficients=(1.0, 0.5, 0.25), steps=3, inverse=(1.0, -0.5))
 
     Args:
         decay: λ in [0, 1); 0 gives independent noise.
@@ -150,7 +186,20 @@ def geometric_strategy(decay: float, steps: int) -> ToeplitzStrategy:
         AccountingError: an argument is outside its domain.
     """
     count, base = validation.steps(steps, least=1), _below_1("decay", decay)
-    return ToeplitzStrategy(tuple((base ** np.arange(count)).tolist()), count)
+    return strategy_of_inverse((1.0, -base)[:count] if base else (1.0,), count)
+
+
+def strategy_of_inverse(weights: Sequence[float], steps: int) -> ToeplitzStrategy:
+    """Returns the strategy with the first column of C⁻¹; the rest of it is 0.
+
+    Raises:
+        AccountingError: it is not such a column, or the number of steps is wrong.
+    """
+    count, column = validation.steps(steps, least=1), tuple(weights)
+    validation.numbers("inverse", column)
+    with np.errstate(over="ignore", invalid="ignore"):
+        of_c = _column_of(column, count)
+    return ToeplitzStrategy(tuple(of_c.tolist()), count, column)
 
 
 def square_root_strategy(steps: int, bands: int) -> ToeplitzStrategy:
@@ -260,6 +309,50 @@ def cyclic_poisson(
         )
     count = validation.steps(steps, least=1)
     return phase_with(rate, noise_multiplier, count, bands=number)
+
+
+def fixed_slots(
+    *,
+    noise_multiplier: float,
+    steps: int,
+    slots: int,
+    strategy: ToeplitzStrategy | None = None,
+) -> Phase:
+    """Returns the one Gaussian release that steps with fixed slots cost together.
+
+    Every record is used once in t steps, always in the same slot.  The slots may be
+    known.
+
+    >>> fixed_slots(noise_multiplier=2.0, steps=400, slots=100)  # four uses of a record
+    Phase(sample_rate=1.0, noise_multiplier=1.0, steps=1)
+
+    Args:
+        noise_multiplier: Noise std over the clipping bound and the ``column_norm`` of
+            the strategy, σ.
+        steps: Number of steps that were made, at most those of the strategy.
+        slots: Number of steps t between two uses of a record.
+        strategy: Strategy of correlated noise; None for independent noise.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    sigma = validation.noise_multiplier(noise_multiplier)
+    count = validation.steps(steps)
+    period = validation.whole("slots", slots, 1, MAX_SLOTS)
+    if not count:
+        return Phase(1.0, sigma, 0)
+    if strategy is None:
+        uses = -(-count // period)
+        return Phase(1.0, sigma / math.sqrt(uses), 1)
+    size = strategy.fixed_slots_sensitivity(period, count)
+    return Phase(1.0, sigma * strategy.column_norm / size, 1)
+
+
+def _column_of(column: Sequence[float] | Floats, steps: int) -> Floats:
+    """Returns the first column (T,) of the inverse of a matrix with this one."""
+    impulse = np.zeros(steps)
+    impulse[0] = 1
+    return _solved(column, impulse)
 
 
 def _solved(column: Sequence[float] | Floats, values: Floats) -> Floats:

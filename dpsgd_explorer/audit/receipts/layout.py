@@ -45,6 +45,7 @@ TOLD: Layout = {
     "sampling": (TEXT,),
     "slots": (WHOLE, OPTIONAL),
     "noise_correlation": (LIST, OPTIONAL),
+    "noise_weights": (LIST, OPTIONAL),
     "neighboring_relation": (TEXT,),
 }
 DONE: Layout = {

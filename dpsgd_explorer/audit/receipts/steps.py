@@ -22,6 +22,11 @@ from dpsgd_explorer.accounting.schedules import (
     Schedule,
     scheduled_phases,
 )
+from dpsgd_explorer.audit.receipts.correlation import (
+    FIXED_SLOTS,
+    check_columns,
+    fixed_slots_of,
+)
 from dpsgd_explorer.audit.receipts.findings import Findings, are_equal
 from dpsgd_explorer.errors import ConfigError, ReceiptError
 
@@ -69,6 +74,10 @@ class Steps:
         rate, noise = told["sample_rate"], told["noise_multiplier"]
         slots = told.get("slots")
         schedule = self._schedule("noise_schedule")
+        if told["sampling"] == FIXED_SLOTS:
+            if schedule is not None:
+                raise ReceiptError("options.noise_schedule", "must be left out.")
+            return [fixed_slots_of(told)]
         if schedule is None or not steps:
             return [phase_with(rate, noise, steps, slots, self._bands)]
         self._limit_steps()
@@ -125,16 +134,14 @@ class Steps:
             0 < told["delta"] * size < 1,
         )
         law = "Poisson" if slots is None else "random allocation"
-        if "noise_correlation" in told:
+        if slots is not None and told["sampling"] == FIXED_SLOTS:
+            law = FIXED_SLOTS
+        most = size // batch if batch else 0
+        if law == FIXED_SLOTS:
+            most = told["planned_steps"] or 0
+        elif "noise_correlation" in told:
             law = "cyclic Poisson"
-            column, most = told["noise_correlation"], size // batch if batch else 0
-            is_column = all(isinstance(x, int | float) for x in column)
-            findings.require(
-                f"{path}noise_correlation",
-                column,
-                f"1 to {most} numbers, the first of them 1",
-                is_column and 1 <= len(column) <= most and column[0] == 1,
-            )
+        check_columns(findings, path, told, most)
         findings.compare(f"{path}sampling", told["sampling"], law)
         findings.require(
             f"{path}neighboring_relation",

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpsgd_explorer.audit.receipts import layout
 from dpsgd_explorer.audit.receipts.canaries import check_audit
+from dpsgd_explorer.audit.receipts.correlation import FIXED_SLOTS
 from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.audit.receipts.spent import (
     check_earlier,
@@ -195,6 +196,7 @@ def _check_options(findings: Findings, receipt: Mapping[str, Any]) -> None:
     )
     sampling, note = options.get("sampling"), receipt["sampling"]
     laws = {"poisson": "Poisson", "random_allocation": "random allocation"}
+    laws["fixed_slots"] = FIXED_SLOTS
     named = [law for law, words in laws.items() if note.startswith(words)]
     has_slots = "slots" in receipt["told"]
     findings.require(
@@ -203,5 +205,6 @@ def _check_options(findings: Findings, receipt: Mapping[str, Any]) -> None:
         "consistent with sampling",
         named == [sampling] * (sampling in laws)
         and sampling in (*laws, "unchecked")
-        and has_slots == (sampling == "random_allocation"),
+        and has_slots == (sampling in ("random_allocation", "fixed_slots"))
+        and (sampling == "fixed_slots") == (receipt["told"]["sampling"] == FIXED_SLOTS),
     )

@@ -58,7 +58,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase import joined
-from dpsgd_explorer.accounting.sampling_schemes import NO_CANARIES, RANDOM_ALLOCATION
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SLOTS,
+    NO_CANARIES,
+    RANDOM_ALLOCATION,
+)
 from dpsgd_explorer.dp.canaries.gradients import PARAMETER, UNIT, CanaryGradients
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
@@ -361,6 +365,11 @@ def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
         )
     if count and sampling == RANDOM_ALLOCATION:
         raise _error(NO_CANARIES)
+    if count and sampling == FIXED_SLOTS:
+        raise _error(
+            "must be 0 with fixed slots: the scores of canaries assume Poisson "
+            "sampling. Choose Poisson sampling, or no canaries"
+        )
     if count and sampling != "poisson":
         raise _error(
             f"must be 0 with sampling={sampling!r}: canaries are drawn by the engine's "

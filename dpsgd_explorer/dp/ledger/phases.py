@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsgd_explorer.accounting import Phase, Plan
-from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 
@@ -20,9 +19,9 @@ def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[
         steps: Number of steps.
         schedule: Factors of the noise multiplier; None if it is constant.
     """
-    setting = (plan.sample_rate, plan.noise_multiplier)
     if schedule is None or not steps:
-        return [phase_with(*setting, steps, plan.slots, plan.bands)]
+        return [plan.phase_of(steps)]
+    setting = (plan.sample_rate, plan.noise_multiplier)
     factors = [schedule.factor(step, plan.steps) for step in range(steps)]
     return scheduled_phases(*setting, factors, plan.slots)
 

@@ -13,11 +13,23 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsgd_explorer.accounting import Plan, round_up
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SLOTS,
+    POISSON,
+    RANDOM_ALLOCATION,
+)
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.noise.base import NoisePlan
 
 #: Version of the receipt's layout; ``audit.receipts`` verifies this version.
 VERSION = 1
+#: Words for each sampling, and for Poisson sampling with correlated noise.
+LAWS = {
+    POISSON: "Poisson",
+    RANDOM_ALLOCATION: "random allocation",
+    FIXED_SLOTS: "fixed slots",
+}
+CYCLIC = "cyclic Poisson"
 #: Number of decimals of ε in the text; ε is rounded up.
 EPSILON_DIGITS = 4
 #: Values of ``proof`` in the receipt, with and without a forward pass.
@@ -36,13 +48,14 @@ def accountant_input(
         steps: Number of steps done.
         open_ended: If True, the run has no planned number of steps.
     """
-    law = "Poisson"
-    more: dict[str, Any] = {}
-    if plan.slots is not None:
-        law, more = "random allocation", {"slots": plan.slots}
-    if plan.noise_correlation is not None:
-        column = list(plan.noise_correlation.coefficients)
-        law, more = "cyclic Poisson", {"noise_correlation": column}
+    law, strategy = LAWS[plan.sampling], plan.noise_correlation
+    more: dict[str, Any] = {} if plan.slots is None else {"slots": plan.slots}
+    if strategy is not None and plan.sampling == POISSON:
+        law = CYCLIC
+    if strategy is not None and strategy.inverse is not None:
+        more["noise_weights"] = list(strategy.inverse)
+    elif strategy is not None:
+        more["noise_correlation"] = list(strategy.coefficients)
     return {
         "sample_size": plan.sample_size,
         "expected_batch_size": plan.expected_batch_size,

@@ -2,15 +2,20 @@
 
 A step adds z̃ₜ = zₜ − Σ cᵢ z̃ₜ₋ᵢ to the clipped sum gₜ, where zₜ is fresh noise and i is
 from 1 to b − 1.  The past noise is a state of b − 1 numbers for each parameter.
+If C⁻¹ and not C is banded, with p numbers r in its column, z̃ₜ = zₜ + Σ rᵢ zₜ₋ᵢ, and the
+state is the fresh noise of p − 1 steps.
 
 It is defined by the released values: z̃ₜ = yₜ − gₜ, with the rounding of secure noise.
 Then yₜ is the rounded value of (Cg + z)ₜ − Σ cᵢ yₜ₋ᵢ.  This is a function of earlier
 releases and of one Gaussian mechanism on Cg, so rounding is post-processing as without
-correlation.  Two roundings of the arithmetic remain outside the analysis, as in
-``noise.secure``: those of the sum Σ cᵢ z̃ₜ₋ᵢ and of yₜ − gₜ, a few units in the last
-place.
+correlation.  With C⁻¹ banded, z̃ₜ = yₜ − gₜ too, and zₜ = z̃ₜ − Σ rᵢ zₜ₋ᵢ contains the
+rounding, so yₜ is the rounded value of (Cg + z)ₜ − Σ cᵢ yₜ₋ᵢ again.
 
-Source: Choquette-Choo et al. (2023), arXiv:2306.08153.
+Two roundings of the arithmetic remain outside the analysis, as in ``noise.secure``:
+those of the sum of past noise and of the difference that is kept, a few units in the
+last place.
+
+Source: Choquette-Choo et al. (2023), arXiv:2306.08153; arXiv:2601.22334 (C⁻¹ banded).
 """
 
 from __future__ import annotations
@@ -33,11 +38,13 @@ CHANGED = (
 
 
 class CorrelatedNoise:
-    """Noise of a banded strategy; each call of ``begin_step`` begins a row of C⁻¹.
+    """Noise of a strategy; each call of ``begin_step`` begins a row of C⁻¹.
 
     Args:
         fresh: Source of the independent noise z.
-        strategy: The first column of C.
+        strategy: The first columns of C and, if it is short, of C⁻¹.
+        period: Number of steps that are counted together; the first row begins with
+            the first of them.
 
     Attributes:
         note: Description for the receipt.
@@ -45,16 +52,25 @@ class CorrelatedNoise:
             the past noise, which is as secret as a key.
     """
 
-    def __init__(self, fresh: NoiseSource, strategy: ToeplitzStrategy) -> None:
-        self._fresh, self._strategy = fresh, strategy
-        self.note = f"{fresh.note}; correlated in {strategy.bands} bands"
+    def __init__(
+        self, fresh: NoiseSource, strategy: ToeplitzStrategy, period: int
+    ) -> None:
+        self._fresh, self._period = fresh, period
+        inverse = strategy.inverse
+        self._keeps_fresh = inverse is not None
+        # Weights of the past noise: of z if C⁻¹ is banded, else of z̃.
+        self._weights = [-c for c in strategy.coefficients[1:]]
+        if inverse is not None:
+            self._weights = list(inverse[1:])
+        before = f"with the noise of {len(self._weights)} steps before"
+        self.note = f"{fresh.note}; correlated {before}"
         self.repeatable = fresh.repeatable
         self._growth = np.sqrt(np.cumsum(strategy.noise_weights() ** 2))
         self._begin()
 
     def _begin(self) -> None:
         self._first = self._row = self._chunk = 0
-        self._past: list[list[Tensor]] = []  # noise [P] of b - 1 steps, of each chunk
+        self._past: list[list[Tensor]] = []  # noise [P] of past steps, of each chunk
         self._rows: list[int] = []  # number of rows drawn for each chunk
         self._deviation = 0.0
 
@@ -68,16 +84,16 @@ class CorrelatedNoise:
 
         Raises:
             PrivacyError: a step is missing, was interrupted, or is not the first of a
-                round of b steps although no noise was drawn yet.
+                round although no noise was drawn yet.
         """
         if not self._rows:
             self._first = step
-        bands, self._row, self._chunk = self._strategy.bands, step - self._first, 0
+        self._row, self._chunk = step - self._first, 0
         is_next = all(rows == self._row for rows in self._rows)
-        if not is_next or self._first % bands:
+        if not is_next or self._first % self._period:
             raise PrivacyError(
                 f"with correlated noise every step must follow the one before, from "
-                f"the start of a round of {bands} steps, got step {step} after "
+                f"the start of a round of {self._period} steps, got step {step} after "
                 f"{self._rows[:1]} steps since step {self._first}. Load the last saved "
                 "state into a new engine."
             )
@@ -100,14 +116,15 @@ class CorrelatedNoise:
         """
         past = self._past_of(values, standard_deviation)
         square = torch.dot(values, values)
+        kept = len(self._weights)
         before = values.clone()
-        bands = self._strategy.bands
-        for i, coefficient in enumerate(self._strategy.coefficients[1:], start=1):
-            if i <= self._row:
-                values.add_(past[(self._row - i) % (bands - 1)], alpha=-coefficient)
+        for i, weight in enumerate(self._weights[: self._row], start=1):
+            values.add_(past[(self._row - i) % kept], alpha=weight)
+        if self._keeps_fresh:
+            before.copy_(values)
         self._fresh.add_to(values, standard_deviation)
-        if bands > 1:
-            torch.sub(values, before, out=past[self._row % (bands - 1)])
+        if kept:
+            torch.sub(values, before, out=past[self._row % kept])
         values.div_(divisor)
         return square
 
@@ -115,8 +132,7 @@ class CorrelatedNoise:
         """Returns the past noise of the next chunk, and counts the row."""
         chunk, self._chunk = self._chunk, self._chunk + 1
         if self._row == 0 and chunk == len(self._rows):
-            kept = range(self._strategy.bands - 1)
-            self._past.append([torch.zeros_like(values) for _ in kept])
+            self._past.append([torch.zeros_like(values) for _ in self._weights])
             self._rows.append(0)
             self._deviation = standard_deviation
         if chunk >= len(self._rows) or self._rows[chunk] != self._row:

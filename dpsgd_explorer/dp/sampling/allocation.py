@@ -102,6 +102,7 @@ class RandomAllocationSampler(Sampler):
     """
 
     sampling = RANDOM_ALLOCATION
+    law, counted_in, in_order = "random allocation", "an epoch", "an epoch"
 
     def __init__(
         self,

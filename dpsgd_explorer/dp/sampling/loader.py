@@ -295,6 +295,46 @@ class RandomAllocationLoader(Loader):
     """
 
 
+class FixedSlotsLoader(Loader):
+    """Yields the records of each batch of fixed slots: the same batches in each epoch.
+
+    ``PrivacyEngine.fixed_slots_loader`` and ``make_private`` create a loader.  Batches
+    have the form that ``PoissonLoader`` describes; see there for the arguments and
+    attributes.
+
+    Each iteration is an epoch of t batches.  Every record draws one of them, once for
+    the whole run.  If you leave an iteration by ``break``, or save the run in its
+    middle, the next iteration completes it.
+
+    Raises:
+        ConfigError: in the cases of ``PoissonLoader``.
+        PrivacyError: an iteration begins after the last planned batch.
+
+    Source: arXiv:2601.22334.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> model = nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> data = torch.randn(100, 3), torch.randn(100, 1)
+        >>> run = dp.make_private(
+        ...     model,
+        ...     optimizer,
+        ...     data,
+        ...     batch_size=25,
+        ...     epochs=2,
+        ...     noise_multiplier=1.0,
+        ...     sampling="fixed_slots",
+        ... )
+        >>> [[len(x) for x, y in epoch] for epoch in [run.loader]][0] == [
+        ...     len(batch) for batch in run.loader.batch_sampler.groups()
+        ... ]
+        True
+    """
+
+
 class _FetchingDataset(Dataset[Any]):
     """Data set for torch's workers that fetches records by a list of indices.
 

@@ -50,9 +50,13 @@ class Sampler(ABC):
     """
 
     sampling = POISSON
-    is_cyclic = False
+    #: If True, the plan has correlated noise; if False, it has none; if None, it may.
+    is_correlated: bool | None = False
     unit = "records"
     batches_per_draw = 1
+    #: Of batches that are counted together: their law, their number in words, and what
+    #: needs all of its batches in order.
+    law, counted_in, in_order = "", "", ""
 
     def __init__(
         self,
@@ -68,11 +72,12 @@ class Sampler(ABC):
                 f"plan.sampling must be {self.sampling!r} for a {type(self).__name__}, "
                 f"got {plan.sampling!r}: the accountant would count other batches.",
             )
-        if (plan.noise_correlation is not None) != self.is_cyclic:
+        is_correlated = plan.noise_correlation is not None
+        if is_correlated != self.is_correlated and self.is_correlated is not None:
             raise ConfigError(
                 "noise_correlation",
                 f"plan.noise_correlation must be "
-                f"{'a strategy' if self.is_cyclic else 'None'} for a "
+                f"{'a strategy' if self.is_correlated else 'None'} for a "
                 f"{type(self).__name__}, got {plan.noise_correlation}: the accountant "
                 "would count other batches.",
             )
@@ -258,10 +263,8 @@ class Sampler(ABC):
                 made none.
         """
         if self.batches_per_draw > 1 and self.position != step + 1:
-            law = "correlated noise" if self.is_cyclic else "random allocation"
-            whole = "the run" if self.is_cyclic else "an epoch"
             raise PrivacyError(
-                f"with {law} every batch of {whole} must make a step, in "
+                f"with {self.law} every batch of {self.in_order} must make a step, in "
                 f"the loader's order; got batch {self.position} after {step} steps. "
                 "Load the last saved state into a new engine."
             )

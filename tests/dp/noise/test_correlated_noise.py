@@ -54,13 +54,13 @@ def test_releases_are_those_of_the_inverse_matrix(bands):
         for chunk in torch.split(row, 4):
             fresh.add_to(chunk, DEVIATION)
     expected = gradients.numpy() + np.linalg.solve(dense(strategy), z.numpy())
-    noise = CorrelatedNoise(SeededNoise(5), strategy)
+    noise = CorrelatedNoise(SeededNoise(5), strategy, strategy.bands)
     got = released(noise, gradients, divisor=2.0)
     np.testing.assert_allclose(got.numpy(), expected / 2.0, atol=1e-12)
 
 
 def test_squared_norms_are_those_of_the_sum_before_noise():
-    noise, gradients = CorrelatedNoise(SeededNoise(5), STRATEGY), sums()
+    noise, gradients = CorrelatedNoise(SeededNoise(5), STRATEGY, BANDS), sums()
     for step, row in enumerate(gradients):
         noise.begin_step(step)
         square = noise.add_to(row.clone(), DEVIATION)
@@ -69,7 +69,7 @@ def test_squared_norms_are_those_of_the_sum_before_noise():
 
 def test_the_matrix_makes_secret_noise_independent():
     gradients = sums(40_000, torch.float32)
-    got = released(CorrelatedNoise(SecureNoise(), STRATEGY), gradients)
+    got = released(CorrelatedNoise(SecureNoise(), STRATEGY, BANDS), gradients)
     whitened = dense() @ (got - gradients).double().numpy()
     assert of_variance(whitened, DEVIATION) > ALARM
     correlations = np.corrcoef(whitened)[np.triu_indices(STEPS, 1)]
@@ -78,13 +78,15 @@ def test_the_matrix_makes_secret_noise_independent():
 
 
 def test_secret_releases_are_on_the_grid():
-    got = released(CorrelatedNoise(SecureNoise(), STRATEGY), sums(50, torch.float32))
+    got = released(
+        CorrelatedNoise(SecureNoise(), STRATEGY, BANDS), sums(50, torch.float32)
+    )
     grid = GRID_RATIO * 0.5  # the largest power of two below the standard deviation
     assert torch.equal(got, (got / grid).round() * grid)
 
 
 def test_growth_is_the_norm_of_a_row():
-    noise = CorrelatedNoise(SeededNoise(5), STRATEGY)
+    noise = CorrelatedNoise(SeededNoise(5), STRATEGY, BANDS)
     rows = np.linalg.norm(np.linalg.inv(dense()), axis=1)
     for step, row in enumerate(rows):
         noise.begin_step(step)
@@ -94,8 +96,8 @@ def test_growth_is_the_norm_of_a_row():
 
 def test_a_seeded_state_continues_bit_by_bit():
     gradients = sums()
-    whole = released(CorrelatedNoise(SeededNoise(5), STRATEGY), gradients)
-    first, second = (CorrelatedNoise(SeededNoise(s), STRATEGY) for s in (5, 6))
+    whole = released(CorrelatedNoise(SeededNoise(5), STRATEGY, BANDS), gradients)
+    first, second = (CorrelatedNoise(SeededNoise(s), STRATEGY, BANDS) for s in (5, 6))
     released(first, gradients[:6])
     state = first.state()
     released(first, gradients[6:], first=6)  # the state is a copy
@@ -104,7 +106,7 @@ def test_a_seeded_state_continues_bit_by_bit():
 
 
 def test_a_secret_state_has_no_noise_and_begins_afresh():
-    noise = CorrelatedNoise(SecureNoise(), STRATEGY)
+    noise = CorrelatedNoise(SecureNoise(), STRATEGY, BANDS)
     released(noise, sums()[:BANDS])
     state = noise.state()
     assert list(state) == ["fresh"]
@@ -115,7 +117,7 @@ def test_a_secret_state_has_no_noise_and_begins_afresh():
 
 
 def started(steps=1):
-    noise = CorrelatedNoise(SecureNoise(), STRATEGY)
+    noise = CorrelatedNoise(SecureNoise(), STRATEGY, BANDS)
     for step in range(steps):
         noise.begin_step(step)
         noise.add_to(torch.zeros(3), DEVIATION)
@@ -168,9 +170,12 @@ def test_further_sums_get_no_noise():
 def test_coefficients_may_be_negative():
     strategy = ToeplitzStrategy((1.0, -0.5), STEPS)
     gradients = sums()
-    got = released(CorrelatedNoise(SeededNoise(5), strategy), gradients) - gradients
+    got = (
+        released(CorrelatedNoise(SeededNoise(5), strategy, strategy.bands), gradients)
+        - gradients
+    )
     fresh = released(
-        CorrelatedNoise(SeededNoise(5), ToeplitzStrategy((1.0,), STEPS)),
+        CorrelatedNoise(SeededNoise(5), ToeplitzStrategy((1.0,), STEPS), 1),
         torch.zeros_like(gradients),
     )
     np.testing.assert_allclose(dense(strategy) @ got.numpy(), fresh, atol=1e-12)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field
 
 from dpsgd_explorer.accounting import epsilon_curve
-from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.accounting.epochs import steps_of
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.web.labs.planner.question import LEAST_DELTA, BudgetQuestion, solve
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT

@@ -11,7 +11,7 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.intervals import Interval
-from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.accounting.epochs import steps_of
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.fields.setting import Setting
