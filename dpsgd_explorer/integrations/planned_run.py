@@ -11,6 +11,7 @@ from typing import Any
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.accounting.rounding import round_up
+from dpsgd_explorer.accounting.sampling_schemes import FIXED_SLOTS, RANDOM_ALLOCATION
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 LOGGED_DIGITS = 4
@@ -37,13 +38,15 @@ def reject_sampling(privacy: Mapping[str, Any]) -> None:
         privacy: Arguments of the engine.
 
     Raises:
-        ConfigError: the sampling is "random_allocation", or noise is correlated.
+        ConfigError: the sampling is "random_allocation" or "fixed_slots", or noise is
+            correlated.
     """
+    sampling = privacy.get("sampling")
     reason = (
         "a trainer's batches are Poisson samples; use dp.make_private(..., "
-        "sampling='random_allocation') in a training loop"
+        f"sampling={sampling!r}) in a training loop"
     )
-    is_set = privacy.get("sampling") == "random_allocation"
+    is_set = sampling in (RANDOM_ALLOCATION, FIXED_SLOTS)
     reject_arguments({"sampling": (is_set, reason)})
     name = "noise_correlation"
     strategies = privacy.get(name), getattr(privacy.get("plan"), name, None)

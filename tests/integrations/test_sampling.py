@@ -6,10 +6,11 @@ from dpsgd_explorer.accounting import banded_strategy
 from dpsgd_explorer.errors import ConfigError
 
 
-def test_a_callback_rejects_random_allocation():
+@pytest.mark.parametrize("sampling", ["random_allocation", "fixed_slots"])
+def test_a_callback_rejects_batches_of_once_per_epoch(sampling):
     lightning = pytest.importorskip("dpsgd_explorer.integrations.lightning")
     with pytest.raises(ConfigError, match="sampling must be left out"):
-        lightning.DPCallback(noise_multiplier=1.0, sampling="random_allocation")
+        lightning.DPCallback(noise_multiplier=1.0, sampling=sampling)
 
 
 def test_a_callback_rejects_correlated_noise():

@@ -278,6 +278,12 @@ def correlated(*, steps, bands, decay, momentum, slots, sample_rate, noise_multi
         accounting.square_root_strategy(steps, bands),
         geometric.fixed_slots_sensitivity(slots),
         geometric.rmse(accounting.momentum_workload(steps, momentum)),
+        accounting.fixed_slots(
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            slots=slots,
+            strategy=geometric,
+        ),
     )
 
 
@@ -499,6 +505,7 @@ ELSEWHERE = {
     "to_dp_event": "Odometer.add",
     "epsilons": "epsilon",
     "fixed_size_interval": "fixed_size_epsilon",
+    "fixed_slots": "banded_strategy",
     "group_delta_interval": "group_epsilon",
     "geometric_strategy": "banded_strategy",
     "group_epsilon_interval": "group_epsilon",

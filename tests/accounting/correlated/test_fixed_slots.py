@@ -1,4 +1,4 @@
-"""Fixed slots: their sensitivity by brute force, their ε by closed forms, their plans."""
+"""Fixed slots: sensitivity by brute force, ε by closed forms, plans."""
 
 import itertools
 import math

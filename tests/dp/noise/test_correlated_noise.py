@@ -9,7 +9,12 @@ import torch
 from scipy import stats
 from scipy.linalg import toeplitz
 
-from dpsgd_explorer.accounting import ToeplitzStrategy, banded_strategy
+from dpsgd_explorer.accounting import (
+    ToeplitzStrategy,
+    banded_strategy,
+    geometric_strategy,
+)
+from dpsgd_explorer.accounting.correlated.strategies import strategy_of_inverse
 from dpsgd_explorer.dp.noise.correlated import CorrelatedNoise
 from dpsgd_explorer.dp.noise.secure import GRID_RATIO, SecureNoise
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
@@ -59,6 +64,37 @@ def test_releases_are_those_of_the_inverse_matrix(bands):
     np.testing.assert_allclose(got.numpy(), expected / 2.0, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "kept"),
+    [
+        (geometric_strategy(0.9, STEPS), 1),
+        (geometric_strategy(0.0, STEPS), 0),
+        (strategy_of_inverse((1.0, -0.5, 0.2, -0.3), STEPS), 3),
+    ],
+    ids=["geometric", "independent", "three steps"],
+)
+def test_a_banded_inverse_keeps_fresh_noise_of_as_many_steps(strategy, kept):
+    gradients = sums()
+    z = torch.zeros_like(gradients)
+    fresh = SeededNoise(5)
+    for row in z:
+        for chunk in torch.split(row, 4):
+            fresh.add_to(chunk, DEVIATION)
+    expected = gradients.numpy() + np.linalg.solve(dense(strategy), z.numpy())
+    noise = CorrelatedNoise(SeededNoise(5), strategy, period=3)
+    got = released(noise, gradients, divisor=2.0, first=3)
+    np.testing.assert_allclose(got.numpy(), expected / 2.0, atol=1e-12)
+    assert [len(chunk) for chunk in noise.state()["past"]] == [kept, kept]
+    again = CorrelatedNoise(SeededNoise(5), strategy, period=3)
+    half = released(again, gradients[:4])
+    other = CorrelatedNoise(SeededNoise(6), strategy, period=3)
+    other.restore(again.state())
+    rest = released(other, gradients[4:], first=4)
+    np.testing.assert_allclose(torch.cat([half, rest]) / 2, got, atol=1e-12)
+    with pytest.raises(PrivacyError, match="from the start of a round of 3 steps"):
+        CorrelatedNoise(SeededNoise(5), strategy, period=3).begin_step(1)
+
+
 def test_squared_norms_are_those_of_the_sum_before_noise():
     noise, gradients = CorrelatedNoise(SeededNoise(5), STRATEGY, BANDS), sums()
     for step, row in enumerate(gradients):
@@ -77,10 +113,10 @@ def test_the_matrix_makes_secret_noise_independent():
     assert stats.chi2.sf(square, len(correlations)) > ALARM
 
 
-def test_secret_releases_are_on_the_grid():
-    got = released(
-        CorrelatedNoise(SecureNoise(), STRATEGY, BANDS), sums(50, torch.float32)
-    )
+@pytest.mark.parametrize("strategy", [STRATEGY, geometric_strategy(0.9, STEPS)])
+def test_secret_releases_are_on_the_grid(strategy):
+    noise = CorrelatedNoise(SecureNoise(), strategy, BANDS)
+    got = released(noise, sums(50, torch.float32))
     grid = GRID_RATIO * 0.5  # the largest power of two below the standard deviation
     assert torch.equal(got, (got / grid).round() * grid)
 
