@@ -328,10 +328,15 @@ class FixedSlotsLoader(Loader):
         ...     noise_multiplier=1.0,
         ...     sampling="fixed_slots",
         ... )
-        >>> [[len(x) for x, y in epoch] for epoch in [run.loader]][0] == [
-        ...     len(batch) for batch in run.loader.batch_sampler.groups()
-        ... ]
-        True
+        >>> sizes = []
+        >>> for epoch in run.epochs():
+        ...     for x, y in epoch:  # x: (n, 3), y: (n, 1)
+        ...         nn.functional.mse_loss(model(x), y).backward()
+        ...         optimizer.step()
+        ...         optimizer.zero_grad()
+        ...         sizes.append(len(x))
+        >>> sum(sizes[:4]), sizes[:4] == sizes[4:]
+        (100, True)
     """
 
 
