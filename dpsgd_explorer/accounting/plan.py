@@ -16,7 +16,6 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.phase import phase_with
-from dpsgd_explorer.accounting.correlated.checks import check_strategy
 from dpsgd_explorer.accounting.correlated.strategies import (
     ToeplitzStrategy,
     fixed_slots,
@@ -27,6 +26,7 @@ from dpsgd_explorer.accounting.sampling_schemes import (
     FIXED_SLOTS,
     POISSON,
     RANDOM_ALLOCATION,
+    check_strategy,
 )
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 from dpsgd_explorer.accounting.target import Target

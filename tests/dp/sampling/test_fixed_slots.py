@@ -14,7 +14,6 @@ from torch import nn
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.accounting import (
-    Plan,
     banded_strategy,
     fixed_slots,
     gaussian_epsilon,
@@ -24,9 +23,7 @@ from dpsgd_explorer.accounting import (
 from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp import schedules
 from dpsgd_explorer.dp.distributed.ranks import Ranks
-from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
-from dpsgd_explorer.dp.sampling.cyclic import FixedSlotsSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.laws import ALARM, of_variance
 from tests.dp.nets import attached, data, flat, train
@@ -178,43 +175,6 @@ def test_every_epoch_has_the_same_batches_of_all_records():
         assert torch.equal(first, second)
     assert max(map(len, batches)) > 5  # slots are drawn, not dealt
     assert run[2]._state.noise_plan.divisor == 5.0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_no_slot_changes_when_another_record_is_removed(seed):
-    def slots(size):
-        plan = Plan.create(
-            sample_size=size,
-            expected_batch_size=-(-size // SLOTS),
-            steps=STEPS,
-            noise_multiplier=1.0,
-            delta=1e-6,
-            sampling="fixed_slots",
-        )
-        drawn = FixedSlotsSampler(plan, torch.Generator().manual_seed(seed))
-        of_each = torch.empty(size, dtype=torch.int64)
-        for slot, records in enumerate(drawn.groups()):
-            of_each[records] = slot
-        return of_each
-
-    assert torch.equal(slots(400)[:399], slots(399))
-
-
-def test_secret_slots_are_equally_likely_and_independent():
-    size = 80_000
-    plan = Plan.create(
-        sample_size=size,
-        expected_batch_size=size // SLOTS,
-        steps=STEPS,
-        noise_multiplier=1.0,
-        delta=1e-6,
-        sampling="fixed_slots",
-    )
-    slots = torch.empty(size, dtype=torch.int64)
-    for slot, records in enumerate(FixedSlotsSampler(plan, KeyStream()).groups()):
-        slots[records] = slot
-    pairs = torch.bincount(slots[:-1] * SLOTS + slots[1:], minlength=SLOTS**2)
-    assert stats.chisquare(pairs).pvalue > ALARM
 
 
 @pytest.mark.parametrize("stop", [3, 8])
