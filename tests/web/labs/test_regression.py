@@ -7,6 +7,7 @@ import pytest
 
 from dpsgd_explorer.experiments.california_housing import descents
 from dpsgd_explorer.web.forms.fields import form_fields
+from dpsgd_explorer.web.hub.chapters.private_linear_regression import figures as chapter
 from dpsgd_explorer.web.labs.regression import page as labs_regression
 from dpsgd_explorer.web.labs.regression import results as labs_results
 from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
@@ -300,3 +301,22 @@ def test_regimes_that_are_not_recorded_are_computed_when_asked_for(client, monke
     assert answer["status"] == "exact"
     for descent in answer["regimes"].values():
         assert 1.9 < descent["epsilon"] <= 2.0
+
+
+def test_a_rate_has_its_dash_before_its_name_and_its_trend_after_it():
+    picture = chapter.rates_picture()
+    key = r'<path class="line s-good( \w+)?" d="M[\d. ]+h18"/>\s*<text[^>]*>([^<]+)'
+    names = [
+        (" dashed", "rate × 10, rising"),
+        (" dotted", "rate ÷ 10, falling"),
+        ("", "chosen rate, flat"),
+    ]
+    for drawing in (picture.wide, picture.narrow):
+        assert re.findall(key, drawing) == names
+    late, last = (
+        [float(cell) for cell in row[2:]]
+        for row in (picture.rows[-3], picture.rows[-1])
+    )
+    below, chosen, above = (b - a for a, b in zip(late, last, strict=True))
+    assert below < -0.05 < chosen < 0.01 < 0.05 < above
+    assert "rate ÷ 10 −0.1" in picture.note

@@ -42,13 +42,17 @@ WIDE, NARROW = (816, 380), (342, 320)
 BANDS = {"adassp": "f-area", "ssp": "f-wash-attack", "": "f-wash-good"}
 EPSILON_TICKS = 5
 TABLE_EPSILONS = 8  # number of rows of a table, without the row of the question
-NAME_ROOM = 120  # px, right margin of a wide chart for the names of lines
+NAME_ROOM = 172  # px, right margin of a wide chart for the names of lines
 LABEL_GAP = 17  # px between the names of two lines
+SAMPLE_PX = 24  # width of the piece of line next to its name
+LETTER_PX = 6.5  # largest average width of a letter in a name
+LAST_PART = 0.75  # share of ε from where the trend of a line is measured
+FLAT = 0.01  # smallest change of the error that counts as a trend
 SHORT_NAMES = {
     **NAMES,
     "noisy_gd": "noisy GD",
     **{name: f"GD, σ = {noise:g}" for name, noise in REGIMES.items()},
-    **{name: f"rate {name}".strip() for name in RATE_FACTORS},
+    **{name: f"rate {name}" if name else "chosen rate" for name in RATE_FACTORS},
 }
 RATE_WORDS: dict[float | str, str] = {
     "public": "from public bounds (n counts as public)",
@@ -91,7 +95,14 @@ def rates_picture(view: View) -> Picture:
         outcome = f"the error is {mse(main.end.median)}"
     title = f"After {spec.steps:,} steps and ε = {limit(main.epsilons[-1], 4)} "
     return Picture(
-        **_drawn(view, _lines(view.followed), title + "; ".join((outcome, *ends))),
+        **_drawn(
+            view,
+            _lines(view.followed),
+            title + "; ".join((outcome, *ends)),
+            names={
+                n: f"{SHORT_NAMES[n]}, {_trend(d)}" for n, d in view.followed.items()
+            },
+        ),
         sub=f"Median error of {spec.repetitions} descents, and the 5 to 95 % band "
         f"at the chosen rate, against ε as it is spent; σ = "
         f"{text_of(float(f'{spec.noise_multiplier:.4g}'))}",
@@ -105,7 +116,7 @@ def rates_picture(view: View) -> Picture:
             for index in _spaced(len(main.steps))
         ),
         note=f"Learning rate {text_of(float(f'{spec.learning_rate:.3g}'))}, "
-        f"{RATE_WORDS.get(spec.rate, 'as given')}.",
+        f"{RATE_WORDS.get(spec.rate, 'as given')}. {_changes(view.followed)}",
     )
 
 
@@ -156,15 +167,19 @@ def _compared(view: View, descents: Mapping[str, Followed], sub: str) -> Picture
 
 
 def _drawn(
-    view: View, lines: Lines, title: str, reached: Sequence[tuple[str, float]] = ()
+    view: View,
+    lines: Lines,
+    title: str,
+    reached: Sequence[tuple[str, float]] = (),
+    names: Mapping[str, str] = SHORT_NAMES,
 ) -> dict[str, Any]:
     """Returns title, drawings and claims of a figure; ``reached``: errors at ε."""
     is_paid = view.question.chosen_rate != "notebook" or lines.keys() == METHODS.keys()
     label = f"{title}. {_courses(lines)}"
     return {
         "title": title,
-        "wide": _draw(view, lines, reached, label, narrow=False),
-        "narrow": _draw(view, lines, reached, label, narrow=True),
+        "wide": _draw(view, lines, reached, names, label, narrow=False),
+        "narrow": _draw(view, lines, reached, names, label, narrow=True),
         "kind": "computed",
         "status": "exact" if is_paid else "",
         "is_private": False,
@@ -175,6 +190,7 @@ def _draw(
     view: View,
     lines: Lines,
     reached: Sequence[tuple[str, float]],
+    names: Mapping[str, str],
     label: str,
     *,
     narrow: bool,
@@ -197,7 +213,7 @@ def _draw(
     for name, (epsilons, spreads) in lines.items():
         points = zip(epsilons, (spread.median for spread in spreads), strict=True)
         _draw_line(plot, points, f"s-{COLOURS[name]}{DASHES.get(name, '')}")
-    _draw_names(plot, lines, narrow=narrow)
+    _draw_names(plot, lines, names, narrow=narrow)
     if reached:
         epsilon = view.question.epsilon
         mark = [(epsilon, plot.y.low), (epsilon, plot.y.high)]
@@ -231,22 +247,58 @@ def _draw_line(plot: Plot, points: Iterable[tuple[float, float]], css: str) -> N
             plot.line(piece, css)
 
 
-def _draw_names(plot: Plot, lines: Lines, *, narrow: bool) -> None:
-    """Writes each line's name at its right end, or in the corner, highest first."""
+def _draw_names(
+    plot: Plot, lines: Lines, names: Mapping[str, str], *, narrow: bool
+) -> None:
+    """Writes each line's name at its right end, or in the corner, highest first.
+
+    A short piece of the line precedes the name, so that dashes can be told apart.
+    """
     ends = sorted(
         (-min(spreads[-1].median, plot.y.high), name)
         for name, (_, spreads) in lines.items()
     )
     heights = [plot.y(-end) for end, _ in ends]
+    left = plot.x.end + 10
     if narrow:
-        heights = [plot.y.end + 70 + (LABEL_GAP + 1) * i for i in range(len(ends))]
+        heights = [plot.y.end + 58 + (LABEL_GAP + 1) * i for i in range(len(ends))]
+        left = plot.x.end - LETTER_PX * max(len(names[n]) for n in lines) - SAMPLE_PX
     else:
         heights = fanned(heights, LABEL_GAP, bottom=plot.y.start)
-    side: Anchor = "end" if narrow else "start"
     for (_, name), height in zip(ends, heights, strict=True):
-        shift = (0 if narrow else 10, height - plot.y.end + 4.5)
+        css = f"line s-{COLOURS[name]}{DASHES.get(name, '')}"
+        plot.marks.append(
+            f'<path class="{css}" d="M{left:.1f} {height:.1f}h{SAMPLE_PX - 6}"/>'
+        )
+        shift = (left + SAMPLE_PX - plot.x.end, height - plot.y.end + 4.5)
         css = f"{COLOURS[name]} halo"
-        plot.text((plot.x.high, plot.y.high), SHORT_NAMES[name], css, side, shift)
+        plot.text((plot.x.high, plot.y.high), names[name], css, "start", shift)
+
+
+def _change(descent: Followed) -> float:
+    """Returns the change of the median error in the last part of a descent."""
+    start = descent.within(LAST_PART * descent.epsilons[-1])
+    return descent.end.median - (start or descent.spreads[0]).median
+
+
+def _trend(descent: Followed) -> str:
+    change = _change(descent)
+    if not math.isfinite(change):
+        return "diverges"
+    return "flat" if abs(change) < FLAT else "falling" if change < 0 else "rising"
+
+
+def _changes(descents: Mapping[str, Followed]) -> str:
+    """Returns the change of each error in the last part of the descents."""
+    start = LAST_PART * descents[""].epsilons[-1]
+    parts = [f"{SHORT_NAMES[n]} {_signed(_change(d))}" for n, d in descents.items()]
+    return f"Change of the error after ε = {limit(start)}: {', '.join(parts)}."
+
+
+def _signed(change: float) -> str:
+    if not math.isfinite(change):
+        return "without limit"
+    return ("+" if change > 0 else "−") + significant(abs(change))
 
 
 def _courses(lines: Lines) -> str:
