@@ -2,7 +2,7 @@
 
 const SEEN = 0.35; // share of the widget
 const DELAY_MS = 600;
-const USES = ["pointerdown", "keydown", "input", "start"]; // from then on the visitor is in charge
+const USES = ["pointerdown", "keydown", "input", "change", "start"]; // from then on the visitor is in charge
 
 /**
  * Call `frames` one after another, once; with reduced motion only the last. Any use of the widget ends it.

@@ -5,6 +5,7 @@ import {decimals} from "../../../../../static/js/lib/format.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {Chart, clamp} from "../../../../../static/js/lib/svg.js";
 import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
+import {NARROW} from "../../../../../static/js/widgets/common/tabs.js";
 import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {gradients, nearest, records, sample, sums} from "./drawings.js";
@@ -14,7 +15,8 @@ import {which, words} from "./words.js";
 
 const ENDS = [0.25, 4]; // range of C and σ, relative to their initial values
 const SEED = 365;
-const NARROW = 360; // px
+const HEIGHTS = [168, 220, 300]; // px: on phones, of small and of large drawings
+const SMALL = 360; // px
 const TURN_MS = 1500; // between two sub-steps that follow by themselves
 const SHRINK_MS = 720; // duration of the clipping animation; 0 with reduced motion
 const BARS = [4, 8, 16, 32, 64, 128]; // possible norms of a full bar
@@ -29,7 +31,8 @@ export function mount(element, data) {
   };
   const speak = speaker(element);
   const places = {arrows: [], inset: []};
-  const height = (width) => (width < NARROW ? 168 : 300);
+  const narrow = matchMedia(NARROW);
+  const height = (width) => HEIGHTS[narrow.matches ? 0 : width < SMALL ? 1 : 2];
   const charts = {
     arrows: new Chart(part(element, "arrows"), {height, role: "group", label: "Gradients as arrows from one point, and the circle of radius C", draw: () => draw()}),
     sums: new Chart(part(element, "sums"), {height, label: "True, clipped and noisy sum as arrows, with other draws of the noise", draw: () => draw()}),
@@ -126,6 +129,7 @@ export function mount(element, data) {
   function go(step) {
     const isClipping = step === order("clip") && state.step < step && !still.matches;
     state.step = step;
+    part(element, "place").value = String(step);
     part(element, "plane").dataset.half = step < order("sum") ? "gradients" : "sum";
     part(element, "pictures").dispatchEvent(new CustomEvent("tab", {detail: step < order("sum") ? "Gradients" : "Their sum"}));
     state.shown = isClipping ? 0 : 1;
@@ -142,6 +146,7 @@ export function mount(element, data) {
   }
 
   buttons.forEach((button, i) => button.addEventListener("click", () => go(i)));
+  part(element, "place").addEventListener("change", ({target}) => go(Number(target.value)));
   part(element, "next").addEventListener("click", () => go((state.step + 1) % names.length));
   part(element, "new-noise").addEventListener("click", () => {
     state.noise = [...source.normals(new Float64Array(2))];

@@ -18,7 +18,7 @@ import math
 from typing import Any
 
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.forms.starts import Span
+from dpsgd_explorer.web.forms.starts import Choices, Span
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step, real_step
@@ -84,10 +84,12 @@ WIDGET = Widget(
     controls={
         "bound": "Clipping bound C",
         "noise": "Noise multiplier σ",
+        "step": "Sub-step",
         "draws": "New noise and new batches",
     },
     starts={
         "bound": (Span(0.25, 4, doublings=True),),
         "noise": (Span(0.25, 4, doublings=True),),
+        "step": (Choices(tuple(range(len(SUB_STEPS)))),),
     },
 )
