@@ -263,7 +263,8 @@ class PrivateTrainStep(TrainStep):
 class PlainTrainStep(TrainStep):
     """A step of plain SGD, on the batches of a private run with the same seed.
 
-    It computes no per-sample gradients, so it measures no norms.
+    A private run with correlated noise has other batches.  The step computes no
+    per-sample gradients, so it measures no norms.
     """
 
     def __init__(
