@@ -62,6 +62,13 @@ def utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
 
 
+@bp.app_template_filter("utc_moment")
+def utc_moment(seconds: float) -> str:
+    """Returns a Unix time in UTC as short as the script's local time: 29 Nov, 01:01."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.day} {moment:%b, %H:%M}"
+
+
 @bp.app_template_filter("lower_first")
 def lower_first(text: str) -> str:
     """Returns a label with a lowercase first letter, for use within a sentence."""
