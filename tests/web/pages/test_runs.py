@@ -142,7 +142,7 @@ def test_the_list_is_searched_filtered_and_sorted_by_its_address(client, store):
     assert listed("q=BOLD") == listed("q=η+40") == listed("state=queued") == [bold]
     assert listed("q=adult++seed+3") == listed("q=+seed+3+") == [mild]
     assert len(listed("q=incom")) == 3
-    assert listed("q=ncome") == listed("q=(") == listed("q=η+4") == []
+    assert listed("q=ncome") == listed("q=[") == listed("q=η+4") == []
     assert listed("q=ann+said") == listed("starred=1") == [mild]
     assert listed("q=ann+bold") == listed("dataset=mnist") == []
     assert len(listed("kind=training&dataset=adult")) == 3
