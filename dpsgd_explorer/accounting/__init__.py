@@ -42,6 +42,7 @@ from dpsgd_explorer.accounting.mechanisms.dp_events import from_dp_event, to_dp_
 from dpsgd_explorer.accounting.mechanisms.noise import (
     DiscreteGaussianMechanism,
     EpsilonDelta,
+    FixedSizeSteps,
     LaplaceMechanism,
     RandomizedResponse,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "DiscreteGaussianMechanism",
     "EpsilonDelta",
     "FilteredRun",
+    "FixedSizeSteps",
     "Interval",
     "LaplaceMechanism",
     "LossDistribution",

@@ -17,7 +17,8 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.core.intervals import Interval, interval
+from dpsgd_explorer.accounting.core.gaussian import deltas_of_mu
+from dpsgd_explorer.accounting.core.intervals import Floats, Interval, interval
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
@@ -28,6 +29,8 @@ from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
 #: Steps up to which losses are composed: with more, a grid that is large enough takes
 #: too long.
 MAX_COMPOSED_STEPS = 50_000
+#: Smallest δ for which a curve is narrow.
+LEAST_DELTA = 1e-12
 
 
 def fixed_size_epsilon(
@@ -94,8 +97,7 @@ def fixed_size_interval(
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     target = validation.delta(delta)
-    opposite = Phase(run.sample_rate, run.noise_multiplier / 2, run.steps)
-    [attained] = ExactAccountant().bounds([opposite], [run.steps], target)
+    [attained] = ExactAccountant().bounds([opposite(run)], [run.steps], target)
     if run.steps <= 1 or run.sample_rate == 1 or run.noise_multiplier == 0:
         return attained  # in these cases the data also reach the upper bound
     terms = (run.sample_rate, run.noise_multiplier, run.steps, target)
@@ -103,15 +105,57 @@ def fixed_size_interval(
     return interval(min(attained.lower or 0.0, upper), upper)
 
 
-def _composed_epsilon(run: Phase, delta: float) -> float:
-    """Returns the composition's upper bound, infinite outside the range of grids."""
+def fixed_size_deltas(run: Phase, epsilons: Floats) -> Floats | None:
+    """Returns upper bounds on δ at each ε >= 0 for a replaced record; [E] -> [E].
+
+    Args:
+        run: Sample rate, noise and steps; read as batches of fixed size.
+        epsilons: ε at which δ is bounded.
+
+    Returns:
+        None outside the range of grids: for more than 50,000 steps, tiny sample rates
+        or little noise.
+    """
+    if run.steps and run.sample_rate == 1 and run.noise_multiplier:
+        mu = math.sqrt(run.steps) / (run.noise_multiplier / 2)
+        return np.asarray(deltas_of_mu(epsilons, mu) * (1 + TOLERANCES.closed_form))
+    composition = _composition(run)
+    if composition is None or not run.steps:
+        return None if run.steps else np.zeros_like(epsilons)
+    if run.steps == 1:
+        single = composition.losses[0].deltas(epsilons)
+        return np.minimum(single * (1 + TOLERANCES.closed_form), 1.0)
+    counts = np.array([float(run.steps)])
+    [attained] = ExactAccountant().bounds([opposite(run)], [run.steps], LEAST_DELTA)
+    least = attained.lower or 0.0
+    return composition.upper_deltas(counts, epsilons, LEAST_DELTA, least)
+
+
+def opposite(run: Phase) -> Phase:
+    """Returns the Poisson steps whose removed record costs what some data reach.
+
+    In these data all other gradients are opposite to the record's gradient.
+    """
+    return Phase(run.sample_rate, run.noise_multiplier / 2, run.steps)
+
+
+def _composition(run: Phase) -> Composition | None:
+    """Returns the composition of the largest losses, None outside the range."""
     is_sampled = MIN_RATE <= run.sample_rate < 1 - MIN_RATE
     has_noise = run.noise_multiplier >= 2 * MIN_NOISE
     if not (is_sampled and has_noise and run.steps <= MAX_COMPOSED_STEPS):
+        return None
+    return Composition([FixedSizeLoss(run.sample_rate, run.noise_multiplier)])
+
+
+def _composed_epsilon(run: Phase, delta: float) -> float:
+    """Returns the composition's upper bound, infinite outside the range of grids."""
+    composition = _composition(run)
+    if composition is None:
         return math.inf
-    loss = FixedSizeLoss(run.sample_rate, run.noise_multiplier)
+    [loss] = composition.losses
     variation = run.steps * float(loss.deltas(np.zeros(1))[0])
     if variation * (1 + TOLERANCES.closed_form) <= delta:
         return 0.0
     counts = np.array([[float(run.steps)]])
-    return float(Composition([loss]).epsilons(counts, delta)[1][0])
+    return float(composition.epsilons(counts, delta)[1][0])

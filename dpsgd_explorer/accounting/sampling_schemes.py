@@ -70,6 +70,17 @@ def allocation_of(phase: Phase) -> AllocationPhase:
     return AllocationPhase(slots=slots, noise_multiplier=noise, steps=steps)
 
 
+def fixed_size_reason(relation: NeighboringRelation) -> str:
+    """Returns the reason why batches of fixed size have no bound, or ""."""
+    if relation == REPLACE_ONE:
+        return ""
+    return (
+        f"neighboring_relation must be {REPLACE_ONE!r} for batches of fixed size, "
+        "because adding or removing a record would change their size, got "
+        f"{relation!r}."
+    )
+
+
 def why_not(
     accountant: Accountant,
     phases: Sequence[Phase],
@@ -84,12 +95,8 @@ def why_not(
     validation.one_of("sampling", sampling, SAMPLINGS)
     if sampling == SHUFFLED:
         return SHUFFLED_REASON
-    if sampling == FIXED_SIZE and relation != REPLACE_ONE:
-        return (
-            f"neighboring_relation must be {REPLACE_ONE!r} for batches of fixed size, "
-            "because adding or removing a record would change their size, got "
-            f"{relation!r}."
-        )
+    if sampling == FIXED_SIZE and (reason := fixed_size_reason(relation)):
+        return reason
     if sampling == FIXED_SIZE:
         return (
             "accountant must be 'exact' or 'rdp' for batches of fixed size, because "

@@ -28,6 +28,7 @@ from dpsgd_explorer.accounting.exact.pld_bounds import (
     MAX_REFINEMENTS,
     discretized_epsilons,
     discretized_log_deltas,
+    upper_deltas,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 from dpsgd_explorer.accounting.exact.root_enclosure import (
@@ -347,6 +348,26 @@ class Composition:
             lower[wide] = np.maximum(lower[wide], low)
             upper[wide] = np.minimum(upper[wide], high)
         return lower, upper
+
+    def upper_deltas(
+        self, counts: Floats, epsilons: Floats, delta: float, least: float
+    ) -> Floats:
+        """Returns upper bounds on δ of one row at many ε, from one discretised PLD.
+
+        Shapes: counts [P], epsilons [T] -> [T].
+
+        Args:
+            counts: Steps of each phase.
+            epsilons: ε at which δ is bounded.
+            delta: Smallest δ of interest: below it, the bounds are wide.
+            least: About ε at this δ, or less.
+        """
+        rows = np.broadcast_to(counts, (len(epsilons), len(counts)))
+        chernoff = np.exp(self._saddles.chernoff_log_deltas(rows, epsilons))
+        saddles = self._saddles
+        cumulants = saddles.cumulants(counts[None])[0, 0]
+        terms = (counts, epsilons, delta, least, saddles.tilts, cumulants)
+        return np.minimum(upper_deltas(self.losses, *terms), chernoff)
 
     def _contour_log_deltas(
         self,

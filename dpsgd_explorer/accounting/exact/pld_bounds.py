@@ -143,6 +143,40 @@ def discretized_log_deltas(
     return lower, upper
 
 
+def upper_deltas(
+    losses: Sequence[PrivacyLoss],
+    counts: Floats,
+    epsilons: Floats,
+    delta: float,
+    least: float,
+    tilts: Floats,
+    cumulants: Floats,
+) -> Floats:
+    """Returns upper bounds on δ of one row of steps, from one grid for all ε.
+
+    Shapes: counts [P], epsilons [T], tilts [J], cumulants [J] -> [T].
+
+    Args:
+        losses: Privacy loss of one step of each phase.
+        counts: Steps of each phase.
+        epsilons: ε at which δ is bounded.
+        delta: Smallest δ of interest: below it, the bounds are wide.
+        least: About ε at this δ, or less.
+        tilts: Tilts with known cumulants.
+        cumulants: K of the steps.
+    """
+    sizes = _grid_sizes(len(counts), float(counts.sum()), MAX_REFINEMENTS)
+    row, floor = counts[None], np.array([least])
+    if sizes:
+        window = choose_window(losses, row, delta, floor, tilts, cumulants[None])
+        plds = DiscretizedPlds(losses, window, sizes[-1])
+        if plds.is_usable:
+            tail = plds.upper_tail(counts)
+            logs = [min(tail.log_delta(float(epsilon)), 0.0) for epsilon in epsilons]
+            return np.exp(logs)
+    return np.ones(len(epsilons))
+
+
 def choose_window(
     losses: Sequence[PrivacyCurve],
     counts: Floats,

@@ -27,8 +27,7 @@ Notation: K losses of a grid from 0 on, E values of ε.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
@@ -44,18 +43,24 @@ from dpsgd_explorer.accounting.core.loss_distribution import (
     LossDistribution,
     repeated,
 )
-from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.phase import Phase, has_slots
 from dpsgd_explorer.accounting.core.trade_off import (
     DELTAS,
     EPSILON_SHARES,
     enclosed_rates,
 )
-from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.mechanisms.noise import Mechanism
+from dpsgd_explorer.accounting.mechanisms.parts import (
+    Curve,
+    part_of,
+    repeated_end,
+    steps_part,
+)
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
-from dpsgd_explorer.errors import AccountingError
 
 #: Losses of the grid from 0 to the sum of the largest losses.
 GRID_POINTS = 2000
@@ -65,39 +70,12 @@ ALLOCATION_GRID_POINTS = 400
 MAX_POINTS = 12_000
 #: Largest sum of the largest losses.
 MAX_TOTAL = 250.0
-#: Points of a curve of DP-SGD that are evaluated together.
-CURVE_POINTS = 100
 #: Share of δ for each end of a grid.
 TAIL_SHARE = 1e-6
 #: δ for which grids are chosen when the largest δ of a curve is wanted.
 CURVE_DELTA = 1e-9
 #: Round-off of sums of a smaller curve, relative.
 ROUND_OFF = 1e-8
-
-Curve = tuple[Floats, Floats]  # lower and upper bounds on δ at each loss, [K] each
-
-
-@dataclass(frozen=True)
-class Part:
-    """One mechanism, or all steps of DP-SGD, as bounds on a curve.
-
-    Attributes:
-        curves: Bounds on δ at losses from 0 on, one pair per direction.
-        top: Loss beyond which δ exceeds ``failure`` by at most an argument, ``tail``.
-        epsilon: Upper bound on ε at a δ, of all ``count`` repetitions.
-        lower: Lower bound on ε at a δ.
-        failure: Probability of an infinite loss.
-        pure: Largest finite loss, infinite if there is none.
-        count: Repetitions.
-    """
-
-    curves: Callable[[Floats], list[Curve]]
-    top: Callable[[float], float]
-    epsilon: Callable[[float], float]
-    lower: Callable[[float], float]
-    failure: float = 0.0
-    pure: float = math.inf
-    count: int = 1
 
 
 class Composition:
@@ -128,10 +106,10 @@ class Composition:
     ) -> None:
         self._directions = len(DIRECTIONS[relation])
         self._parts = [
-            _part(mechanism, count, relation) for mechanism, count in mechanisms
+            part_of(mechanism, count, relation) for mechanism, count in mechanisms
         ]
         if any(phase.steps for phase in phases):
-            self._parts.append(_steps_part(phases, relation))
+            self._parts.append(steps_part(phases, relation))
         has_allocation = has_slots(phases)
         self._points = ALLOCATION_GRID_POINTS if has_allocation else GRID_POINTS
 
@@ -198,7 +176,7 @@ class Composition:
         tail = TAIL_SHARE * delta / len(self._parts)
         tops = [part.top(tail / part.count) for part in self._parts]
         ends = [
-            _repeated_end(part, top, tail)
+            repeated_end(part, top, tail)
             for part, top in zip(self._parts, tops, strict=True)
         ]
         total = math.fsum(ends)
@@ -211,12 +189,16 @@ class Composition:
             losses: Floats = np.asarray(width * np.arange(math.ceil(top / width) + 1))
             curves = part.curves(losses)
             pairs = list(zip(curves, reversed(curves), strict=True))
+            reached = pairs
+            if part.attained is not None:
+                forward, backward = part.attained(losses)
+                reached = [(forward, backward)] * len(pairs)
             smaller.append(
                 [
                     repeated_smaller(
                         smaller_loss(width, *x), part.count, tail / (2 * part.count)
                     )
-                    for x in pairs
+                    for x in reached
                 ]
             )
             larger.append(
@@ -244,113 +226,6 @@ class Composition:
         if math.isfinite(pure) and pure * MAX_POINTS >= total:
             return pure / math.ceil(pure / width)
         return width
-
-
-def _part(
-    mechanism: Mechanism | PrivacyLossDistribution,
-    count: int,
-    relation: NeighboringRelation,
-) -> Part:
-    """Returns the curve of a mechanism.
-
-    Raises:
-        AccountingError: the mechanism has no bound for the relation.
-    """
-    if isinstance(mechanism, PrivacyLossDistribution):
-        return _distribution_part(mechanism, count, relation)
-    if reason := mechanism.reason(relation):
-        raise AccountingError(reason, field="neighboring_relation")
-
-    def curves(losses: Floats) -> list[Curve]:
-        curve = mechanism.curve(losses, relation)
-        error = mechanism.round_off(losses, relation)
-        low = np.maximum(curve - error, 0.0)
-        low = low if mechanism.is_attained else np.zeros_like(low)
-        pair = low, np.minimum(curve + error, 1.0)
-        return [pair] * len(DIRECTIONS[relation])
-
-    def epsilon(delta: float) -> float:
-        share = delta / count
-        rest = share - mechanism.failure
-        return math.inf if rest < 0 else count * mechanism.top(rest, relation)
-
-    return Part(
-        curves,
-        lambda tail: mechanism.top(tail, relation),
-        epsilon,
-        lambda delta: 0.0,
-        mechanism.failure,
-        mechanism.pure_epsilon(relation),
-        count,
-    )
-
-
-def _distribution_part(
-    given: PrivacyLossDistribution, count: int, relation: NeighboringRelation
-) -> Part:
-    if given.neighboring_relation != relation:
-        rule = f"{str(given.neighboring_relation)!r}, as the added distribution's"
-        validation.refuse("neighboring_relation", rule, str(relation))
-    ends = [max(float(loss.losses[-1]), 0.0) for loss in given.directions]
-
-    def curves(losses: Floats) -> list[Curve]:
-        return [
-            (np.zeros_like(losses), loss.deltas(losses)) for loss in given.directions
-        ]
-
-    return Part(
-        curves,
-        lambda tail: max(ends),
-        lambda delta: count * given.epsilon(delta / count),
-        lambda delta: 0.0,
-        max(loss.infinite for loss in given.directions),
-        math.inf,
-        count,
-    )
-
-
-def _steps_part(phases: Sequence[Phase], relation: NeighboringRelation) -> Part:
-    exact, total = ExactAccountant(), [sum(phase.steps for phase in phases)]
-
-    def bounds(delta: float) -> Interval:
-        return exact.bounds(phases, total, delta, relation)[0]
-
-    def curves(losses: Floats) -> list[Curve]:
-        # The sums of random allocation are computed once per call.
-        points = len(losses) if has_slots(phases) else CURVE_POINTS
-        chunks = [
-            exact.directed_deltas(phases, chunk.tolist(), relation)
-            for chunk in np.array_split(losses, math.ceil(len(losses) / points))
-        ]
-        sides = [
-            [np.concatenate(side) for side in zip(*pairs, strict=True)]
-            for pairs in zip(*chunks, strict=True)
-        ]
-        return [(low, np.minimum(high, 1.0)) for low, high in sides]
-
-    # With random allocation, the first two grids are enough for a range.
-    ranging = ExactAccountant(2) if has_slots(phases) else exact
-
-    def top(tail: float) -> float:
-        return float(ranging.epsilons(phases, total, tail, relation)[0])
-
-    def epsilon(delta: float) -> float:
-        return bounds(delta).value
-
-    return Part(curves, top, epsilon, lambda delta: bounds(delta).lower or 0.0)
-
-
-def _repeated_end(part: Part, top: float, tail: float) -> float:
-    """Returns a loss that the sum of the repetitions exceeds with at most ``tail``.
-
-    For a loss of at most a in size, its mean is at most a tanh(a/2), and Hoeffding's
-    inequality bounds the sum.
-    """
-    if part.count == 1 or not math.isfinite(part.pure):
-        return part.count * top
-    mean = part.pure * math.tanh(part.pure / 2)
-    spread = part.pure * math.sqrt(-2 * part.count * math.log(tail))
-    return min(part.count * part.pure, part.count * mean + spread)
 
 
 def _composed(rows: list[list[LossDistribution]]) -> list[LossDistribution]:

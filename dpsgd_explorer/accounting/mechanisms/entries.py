@@ -74,7 +74,7 @@ class MechanismEntry:
         if not isinstance(self.mechanism, Mechanism | PrivacyLossDistribution):
             rule = (
                 "LaplaceMechanism, DiscreteGaussianMechanism, RandomizedResponse, "
-                "EpsilonDelta or PrivacyLossDistribution"
+                "FixedSizeSteps, EpsilonDelta or PrivacyLossDistribution"
             )
             validation.refuse("mechanism", rule, self.mechanism)
         count = validation.whole("count", self.count, 1, validation.MAX_STEPS)

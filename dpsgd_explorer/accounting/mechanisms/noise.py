@@ -9,6 +9,7 @@ one curve δ(ε) holds in both directions.  With s the sensitivity:
 | discrete Gaussian, p ∝ e^(-k²/2b²) | Σ (p(k - s) - e^ε p(k))₊ over whole k |
 | randomized response, probabilities t of the true bucket, l of another | (t - e^ε l)₊ |
 | an (ε₀, δ₀) guarantee | δ₀ + (1 - δ₀) (e^ε₀ - e^ε)₊ / (1 + e^ε₀) |
+| steps on batches of fixed size, one record replaced | ``fixed_size`` |
 
 Sensitivities are those for one record added or removed.  For a replaced record they
 count twice: the query without the old record is between both.
@@ -25,17 +26,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.intervals import Floats
+from dpsgd_explorer.accounting.core.intervals import Floats, Interval
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     REPLACE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import Phase
+from dpsgd_explorer.accounting.fixed_size import fixed_size_deltas, fixed_size_interval
+from dpsgd_explorer.accounting.sampling_schemes import fixed_size_reason
 
 #: Round-off of a curve, relative; and of a sum of differences over the tail of P.
 ROUND_OFF = 1e-12
@@ -277,6 +281,69 @@ class EpsilonDelta(Mechanism):
         return np.asarray(self.delta + (1 - self.delta) * likely)
 
 
+@dataclass(frozen=True)
+class FixedSizeSteps(Mechanism):
+    """Steps of DP-SGD on batches of fixed size, for one replaced record.
+
+    Each step draws a batch of m of N records, without replacement.
+
+    >>> steps = FixedSizeSteps(sample_rate=0.02, noise_multiplier=1.5, steps=50)
+    >>> round(steps.top(1e-6, NeighboringRelation("replace_one")), 3)
+    3.407
+
+    Attributes:
+        sample_rate: Batch size over N, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound, at least 0.
+        steps: Number of steps, at least 1.
+
+    Raises:
+        AccountingError: names the attribute that is outside its domain.
+
+    Source: as ``fixed_size_interval``.
+    """
+
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+    name: ClassVar[str] = "fixed_size"
+    is_attained: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        validation.whole("steps", self.steps, 1, validation.MAX_STEPS)
+        checked = Phase(self.sample_rate, self.noise_multiplier, self.steps)
+        for name, value in asdict(checked).items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def phase(self) -> Phase:
+        """The sample rate, noise and steps."""
+        return Phase(self.sample_rate, self.noise_multiplier, self.steps)
+
+    def pure_epsilon(self, relation: NeighboringRelation) -> float:
+        return math.inf
+
+    def reason(self, relation: NeighboringRelation) -> str:
+        return fixed_size_reason(relation)
+
+    def interval(self, delta: float) -> Interval:
+        """Returns the interval of ε at delta in (0, 1)."""
+        return fixed_size_interval(**asdict(self), delta=delta)
+
+    def top(self, tail: float, relation: NeighboringRelation) -> float:
+        """Returns an ε beyond which δ is at most ``tail``, infinite without a curve."""
+        is_bounded = fixed_size_deltas(self.phase, np.zeros(0)) is not None
+        return self.interval(tail).value if is_bounded else math.inf
+
+    def curve(self, losses: Floats, relation: NeighboringRelation) -> Floats:
+        curve = fixed_size_deltas(self.phase, losses)
+        assert curve is not None, "top is infinite where there is no curve"
+        return curve
+
+    def round_off(self, losses: Floats, relation: NeighboringRelation) -> Floats:
+        """Returns 0: the curve is an upper bound."""
+        return np.zeros_like(losses)
+
+
 #: The mechanisms by their names in a stored odometer.
 ADDED_MECHANISMS: dict[str, type[Mechanism]] = {
     cls.name: cls
@@ -285,6 +352,7 @@ ADDED_MECHANISMS: dict[str, type[Mechanism]] = {
         DiscreteGaussianMechanism,
         RandomizedResponse,
         EpsilonDelta,
+        FixedSizeSteps,
     )
 }
 

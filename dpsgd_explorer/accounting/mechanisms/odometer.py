@@ -42,7 +42,7 @@ from dpsgd_explorer.accounting.mechanisms.entries import (
     entries_of,
     json_of,
 )
-from dpsgd_explorer.accounting.mechanisms.noise import Mechanism
+from dpsgd_explorer.accounting.mechanisms.noise import FixedSizeSteps, Mechanism
 from dpsgd_explorer.accounting.mechanisms.searches import (
     most_steps_within,
     nearest_within,
@@ -101,6 +101,9 @@ class Odometer:
     def __repr__(self) -> str:
         """Returns the numbers of entries and steps."""
         steps = sum(phase.steps for phase in self.phases)
+        for mechanism, count in self.mechanisms:
+            if isinstance(mechanism, FixedSizeSteps):
+                steps += count * mechanism.steps
         return f"Odometer(entries={len(self.entries)}, steps={steps})"
 
     @classmethod
@@ -156,8 +159,9 @@ class Odometer:
 
         Args:
             mechanism: ``LaplaceMechanism``, ``DiscreteGaussianMechanism``,
-                ``RandomizedResponse``, ``EpsilonDelta`` or ``PrivacyLossDistribution``.
-                The last two are upper bounds, and count as 0 in lower bounds.
+                ``RandomizedResponse``, ``FixedSizeSteps``, ``EpsilonDelta`` or
+                ``PrivacyLossDistribution``.  The last two are upper bounds, and count
+                as 0 in lower bounds.
             label: Name for display.
             count: How often it ran, each time with new noise.
 
@@ -203,6 +207,44 @@ class Odometer:
             slots=slots, noise_multiplier=noise_multiplier, steps=steps
         )
         self.add_steps(phase, label)
+
+    def add_fixed_size(
+        self,
+        sample_rate: float,
+        noise_multiplier: float,
+        steps: int,
+        label: str = "DP-SGD",
+    ) -> None:
+        """Adds steps of DP-SGD on batches of fixed size.
+
+        The answer is two-sided, for one replaced record:
+
+        >>> ledger = Odometer()
+        >>> ledger.add_dp_sgd(0.02, 1.5, 50)
+        >>> ledger.add_fixed_size(0.02, 1.5, 50)
+        >>> spent = ledger.epsilon_interval(1e-6, "exact", "replace_one")
+        >>> spent.status, round(spent.lower, 2), round(spent.upper, 2)
+        ('bound', 3.4, 3.49)
+
+        Args:
+            sample_rate: Batch size over the number of records.
+            noise_multiplier: Noise std over the clipping bound.
+            steps: Number of steps, at least 1; each of them draws a new batch.
+            label: Name for display.
+
+        Raises:
+            AccountingError: an argument is outside its domain.
+        """
+        further = FixedSizeSteps(sample_rate, noise_multiplier, steps)
+        last = self.entries[-1] if self.entries else None
+        if isinstance(last, MechanismEntry) and last.label == label:
+            before = last.mechanism
+            if isinstance(before, FixedSizeSteps) and last.count == 1:
+                total = replace(further, steps=before.steps + further.steps)
+                if replace(before, steps=total.steps) == total:
+                    self.entries[-1] = replace(last, mechanism=total)
+                    return
+        self.entries.append(MechanismEntry(label, further, 1))
 
     def add_steps(self, phase: Phase, label: str = "DP-SGD") -> None:
         """Adds steps of DP-SGD with the sampling of a phase."""

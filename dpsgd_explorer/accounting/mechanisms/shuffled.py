@@ -33,11 +33,11 @@ from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.mechanisms.composition import (
     ROUND_OFF,
     TAIL_SHARE,
-    Curve,
     repeated_smaller,
     smaller_loss,
 )
 from dpsgd_explorer.accounting.mechanisms.noise import SUM_ROUND_OFF
+from dpsgd_explorer.accounting.mechanisms.parts import Curve
 
 #: Bins of the largest noisy sum of an epoch.
 BINS = 4000

@@ -125,6 +125,15 @@ def odometer(sample_rate, noise_multiplier, steps, query, delta):
     return made.phases, made.to_json(), again.epsilon(delta), made.epsilons(delta)
 
 
+def fixed_sizes(sample_rate, noise_multiplier, steps, delta):
+    ledger = Odometer()
+    ledger.add_fixed_size(sample_rate, noise_multiplier, steps)
+    ledger.add_fixed_size(sample_rate, noise_multiplier, steps)
+    ledger.add_gaussian(5.0)
+    terms = {"neighboring_relation": "replace_one"}
+    return ledger.to_json(), ledger.epsilon_interval(delta, **terms)
+
+
 def other_mechanisms(scale, sensitivity, noise_parameter, num_buckets, epsilon, count):
     ledger = Odometer()
     ledger.add(accounting.LaplaceMechanism(scale, sensitivity), count=count)
@@ -335,6 +344,7 @@ CALLS = {
         | {"epochs": 0.5, "target_epsilon": 2.0},
     ),
     "Odometer": Call(odometer, RUN | {"query": 8.0} | DELTA),
+    "Odometer.add_fixed_size": Call(fixed_sizes, RUN | DELTA),
     "Odometer.add": Call(
         other_mechanisms,
         {"scale": 4.0, "sensitivity": 0.5, "noise_parameter": 0.75, "num_buckets": 3}
@@ -499,6 +509,7 @@ ELSEWHERE = {
     "chained_epsilon": "group_epsilon",
     "DiscreteGaussianMechanism": "Odometer.add",
     "EpsilonDelta": "Odometer.add",
+    "FixedSizeSteps": "Odometer.add_fixed_size",
     "LaplaceMechanism": "Odometer.add",
     "RandomizedResponse": "Odometer.add",
     "from_dp_event": "Odometer.add",
@@ -556,6 +567,7 @@ def plain(name):
 #: Calls that take seconds, so that fewer draws of kinds are tried.
 SLOW = {
     "Plan.create",
+    "Odometer.add_fixed_size",
     "truncated_poisson",
     "truncated_poisson_noise_multiplier",
     "random_allocation_noise_multiplier",

@@ -73,7 +73,7 @@ def test_faces_are_guessed_and_follow_epsilon_and_the_belief_before(open_page):
 
 
 @pytest.mark.long("more journeys")
-def test_batches_are_drawn_in_three_ways_and_one_has_an_exact_epsilon(open_page):
+def test_batches_are_drawn_in_four_ways_and_epsilon_follows(open_page):
     page = open_page("/embed/sampling-lottery/")
     figure = page.locator("#sampling-lottery")
     title = figure.get_by_role("heading", level=1)

@@ -59,10 +59,10 @@ WORDS = {
     "once per epoch.",
     "fixed": "ε is at least ε of Poisson sampling, and at most {most}, the bound for "
     "one replaced record. The true ε is between both.",
-    "shuffled": "ε is at least {least} (Chua and others), for data in which all other "
-    "records pull the opposite way: then your batch has the largest sum. ε is at most "
-    "{most}, as if everybody knew the order. The true ε is between both, and above ε = "
-    "{poisson} of Poisson sampling. Use random allocation instead.",
+    "shuffled": "ε is at least {least} (Chua and others). Some data reach this: all "
+    "other records pull the opposite way, and your batch has the largest sum. ε is at "
+    "most {most}, as if everybody knew the order. The true ε is between both, and "
+    "above ε = {poisson} of Poisson sampling. Use random allocation instead.",
 }
 
 Batches = list[list[int]]  # the records of each step
