@@ -15,7 +15,7 @@ from dpsgd_explorer.accounting.auditing.audit import (
     AuditResult,
     Unscored,
 )
-from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
+from dpsgd_explorer.accounting.batch_sizes import are_of_one_size
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.accounting.sampling_schemes import POISSON
 from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.batch_sizes import is_likely_sum
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.phase import phase_with
 from dpsgd_explorer.accounting.plan import Plan
-from dpsgd_explorer.accounting.poisson_sizes import is_likely_sum
 from dpsgd_explorer.accounting.released_counts import (
     COUNT_SENSITIVITY,
     gradient_noise,

@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict
 
 from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.accounting.poisson_sizes import is_likely_sum
+from dpsgd_explorer.accounting.batch_sizes import is_likely_sum
 from dpsgd_explorer.dp.ledger.ledger import Ledger, Release
 from dpsgd_explorer.dp.noise.base import NoisePlan
 from dpsgd_explorer.errors import PrivacyError

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import optim
 
-from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
+from dpsgd_explorer.accounting.batch_sizes import are_of_one_size
 from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp import ParameterAverage, PrivacyEngine
 from dpsgd_explorer.dp.config import ENGINES

@@ -3,7 +3,7 @@
 import pytest
 from scipy import stats
 
-from dpsgd_explorer.accounting.poisson_sizes import (
+from dpsgd_explorer.accounting.batch_sizes import (
     MAX_EQUAL_SIZES_ERROR,
     MAX_TOTAL_ERROR,
     are_of_one_size,
