@@ -148,7 +148,8 @@ def test_a_finger_drags_the_record_and_not_the_page(open_page):
 
 
 def test_a_step_is_gone_through_under_the_microscope(open_page):
-    page = open_page("/learn/dpsgd-intro/", reduced_motion="reduce")
+    low = (1280, 620)  # px; in a higher window, the text selects the sub-steps
+    page = open_page("/learn/dpsgd-intro/", size=low, reduced_motion="reduce")
     question = page.locator("#microscope-guess")
     question.get_by_label("By how many degrees").fill("30")
     question.get_by_role("radio", name="a few").check()
