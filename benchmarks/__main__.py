@@ -21,6 +21,7 @@ from benchmarks import (
     wall,
 )
 from benchmarks.accelerator import measure as accelerator
+from benchmarks.accuracy import measure as accuracy
 from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
 from benchmarks.engine import checks, correlated_steps, dp_trainer, noise, overhead
@@ -59,6 +60,10 @@ ALONE: dict[str, tuple[Callable[[], object], str]] = {
     "accounting": (
         accounting.main,
         "Time and excess ε of accountants: this library and other libraries.",
+    ),
+    "accuracy": (
+        accuracy.main,
+        "Test accuracy with five seeds, and the published accuracy at the same ε.",
     ),
     "random_allocation": (
         random_allocation.main,

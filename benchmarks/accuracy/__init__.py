@@ -1,0 +1,1 @@
+"""Test accuracy at a published ε, with new seeds, and the published value."""
