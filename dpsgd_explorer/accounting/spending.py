@@ -18,6 +18,8 @@ from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
 from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
+from dpsgd_explorer.accounting.sampling_schemes import FIXED_SLOTS
+from dpsgd_explorer.errors import AccountingError
 
 #: Accountant of a run with a budget for changes, as logs and answers name it.
 FILTER = "filter"
@@ -57,14 +59,22 @@ class Spending:
         Args:
             step: Number of steps done so far.
             plan: New plan.  Its steps count from the start of the run.
+
+        Raises:
+            AccountingError: a plan has fixed slots; all its steps are one release.
         """
+        if FIXED_SLOTS in (plan.sampling, self._plan.sampling):
+            raise AccountingError(
+                "a run with fixed slots cannot change its plan: all its steps are one "
+                "release. Begin a new run, or use other sampling."
+            )
         self._done = joined(first_steps(self.phases, step))
         self._begin, self._plan = step, plan
         self.last = self._last(None)
 
     @property
     def slots(self) -> int | None:
-        """Steps of an epoch of random allocation; None for Poisson sampling."""
+        """Steps of an epoch of slots; None for Poisson sampling."""
         return self._plan.slots
 
     @property

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from dpsgd_explorer.accounting import FilteredRun, Odometer, Phase, Plan
 from dpsgd_explorer.accounting.spending import Spending
+from dpsgd_explorer.errors import AccountingError
 
 PLAN = Plan(
     sample_size=1000,
@@ -66,3 +69,11 @@ def test_without_noise_nothing_is_counted():
     spending = Spending(open_plan)
     assert spending.epsilons([0, 40]) == {0: None, 40: None}
     assert spending.last == 40
+
+
+def test_fixed_slots_end_with_the_plan_they_began_with():
+    slots = replace(PLAN, sampling="fixed_slots")
+    spending = Spending(slots)
+    assert list(spending.epsilons([20, 40]).values()) == slots.epsilons([20, 40])
+    with pytest.raises(AccountingError, match="cannot change its plan"):
+        spending.change(10, replace(slots, noise_multiplier=3.0))
