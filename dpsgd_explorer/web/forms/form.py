@@ -23,6 +23,7 @@ from dpsgd_explorer.web.forms.fields import (
 Model = TypeVar("Model", bound=BaseModel)
 #: In an error message: the value of a choice, or the name of a setting.
 IDENTIFIER = re.compile(r"'([\w-]+)'|\b([a-z]+_[a-z_]+)\b")
+LIST = "must be one of "  # begins a list of values
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,13 @@ def _empty_boxes(
 def labelled(fields: Mapping[str, FormField], message: str) -> str:
     """Returns an error message with the form's labels in place of API values.
 
-    "sampling must be 'poisson'" becomes "Sampling must be “Poisson”".
+    "sampling must be 'poisson'" becomes "Sampling must be “Poisson”".  A list of values
+    stays: it answers an address that the form cannot write.
     """
     name, space, rest = message.partition(" ")
     start = fields[name].label if name in fields else name
+    if rest.startswith(LIST):
+        return start + space + rest
     return start + space + IDENTIFIER.sub(lambda found: _label(fields, found), rest)
 
 

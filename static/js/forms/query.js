@@ -212,7 +212,8 @@ function typed(number) {
 export function labelled(fields, message) {
   const labelOf = (name) => fields.find((field) => field.name === name)?.label;
   const [first] = message.split(" ", 1);
-  const rest = message.slice(first.length).replace(/'([\w-]+)'|\b([a-z]+_[a-z_]+)\b/g, (text, value, name) => {
+  const said = message.slice(first.length);
+  const rest = said.startsWith(" must be one of ") ? said : said.replace(/'([\w-]+)'|\b([a-z]+_[a-z_]+)\b/g, (text, value, name) => {
     const labels = name ? [labelOf(name) ?? []].flat() : [...new Set(fields.flatMap(({choices}) => choices?.[value] ?? []))];
     return labels.length === 1 ? `“${labels[0]}”` : text;
   });

@@ -1,4 +1,4 @@
-"""Pages of the hub hold still while their scripts take over."""
+"""Pages hold still while they arrive and their scripts take over."""
 
 import pytest
 
@@ -20,6 +20,11 @@ SHIFTS = """() => new Promise((done) => {
         ("/learn/sgd-basics/", (1280, 1080)),
         ("/learn/privacy-accounting/", (1280, 1080)),
         ("/learn/short/", (1920, 1080)),
+        ("/train/", (390, 844)),
+        ("/train/", (1280, 800)),
+        ("/labs/correlated-noise/", (390, 844)),
+        ("/labs/correlated-noise/", (1280, 800)),
+        ("/labs/reconstruct/", (1280, 800)),
     ],
 )
 def test_nothing_jumps_when_the_scripts_arrive(open_page, path, size):

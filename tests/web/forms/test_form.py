@@ -238,6 +238,11 @@ def test_errors_in_the_browser_name_labels_and_no_values_of_the_api(query):
     assert json.loads(written.stdout) == list(messages.values())
 
 
+def test_an_error_about_an_address_lists_the_values_that_it_may_have():
+    message = read_form({"sampling": "shuffled"}).errors["sampling"]
+    assert message.startswith("Sampling must be one of poisson, random_allocation")
+
+
 def test_an_error_about_sampling_names_the_choices_of_the_form():
     message = read_form(REFUSED["sampling"]).errors["sampling"]
     assert message.startswith("Sampling must be “Poisson” for accountant “Rényi (RDP)”")
