@@ -13,6 +13,7 @@ from dpsgd_explorer.accounting import (
 from tests.accounting.mechanisms import lattice
 
 SETTINGS, CHUNKS = 300, 10
+OFTEN = 3  # chunks that `make test-all` runs; `make test-release` runs the others
 #: A setting is decided if the sums reject its ε times this.
 SMALLER = 0.998
 #: Relative round-off of the plain sums.
@@ -75,7 +76,13 @@ def test_the_plain_sums_know_the_gaussian():
 
 @pytest.mark.long("long statistics")
 @pytest.mark.timeout(1200)  # 1 to 3 minutes of one core each
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        *range(OFTEN),
+        *(pytest.param(i, marks=pytest.mark.release) for i in range(OFTEN, CHUNKS)),
+    ],
+)
 def test_no_epsilon_is_below_the_truth(chunk):
     rng, decided, narrow = np.random.default_rng([14, chunk]), 0, 0
     for _ in range(SETTINGS // CHUNKS):
