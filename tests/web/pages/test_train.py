@@ -184,7 +184,7 @@ def test_correlated_noise_starts_without_canaries_and_says_how_batches_are_drawn
 def test_a_combination_with_correlated_noise_is_refused_in_the_words_of_the_page(get):
     page = unescape(get(noise_bands="4", noise_schedule="linear"))
     message = re.search(r'id="noise_schedule-error">(.*?)</p>', page)[1]
-    assert message.startswith("Noise schedule must be 'constant' with correlated noise")
+    assert message.startswith("Noise schedule must be “Constant” with correlated noise")
     page = unescape(get(noise_bands="4", sampling="random_allocation"))
     message = re.search(r'id="noise_bands-error">(.*?)</p>', page)[1]
     assert message.startswith("Noise bands (correlated noise) must be 1 with random")
