@@ -42,7 +42,10 @@ export function wireTerms(root) {
     card.textContent = link.dataset.meaning;
     link.setAttribute("aria-describedby", card.id);
     card.hidden = false;
-    const {left, top} = placed(link.getClientRects()[0], card.getBoundingClientRect(), {width: document.documentElement.clientWidth, height: innerHeight});
+    place();
+  }
+  function place() {
+    const {left, top} = placed(shown.getClientRects()[0], card.getBoundingClientRect(), {width: document.documentElement.clientWidth, height: innerHeight});
     card.style.left = `${left}px`;
     card.style.top = `${top}px`;
   }
@@ -66,6 +69,7 @@ export function wireTerms(root) {
   card.addEventListener("pointerenter", () => clearTimeout(closing));
   card.addEventListener("pointerleave", hideSoon);
   addEventListener("keydown", ({key}) => key === "Escape" && hide());
-  addEventListener("scroll", hide, {passive: true});
+  // The focus scrolls to a term that is out of view: its card moves along.
+  addEventListener("scroll", () => (shown && shown === document.activeElement ? place() : hide()), {passive: true});
   addEventListener("pointerdown", ({target}) => !card.contains(target) && target !== shown && hide());
 }
