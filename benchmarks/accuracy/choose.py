@@ -1,6 +1,6 @@
 """Compares the settings of a case on 10,000 training records that it holds out.
 
-python -m benchmarks.accuracy.choose
+Run it as ``python -m benchmarks.accuracy.choose``.
 """
 
 from __future__ import annotations
