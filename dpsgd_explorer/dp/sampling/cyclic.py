@@ -41,7 +41,6 @@ class GroupSampler(Sampler):
         generator: As for ``PoissonSampler``.
         steps: As for ``PoissonSampler``.
         open_ended: As for ``PoissonSampler``.
-        groups: Number of groups, and of batches of a round.
     """
 
     def __init__(
@@ -51,10 +50,9 @@ class GroupSampler(Sampler):
         steps: int | None = None,
         *,
         open_ended: bool = False,
-        groups: int,
     ) -> None:
         super().__init__(plan, generator, steps, open_ended=open_ended)
-        self.batches_per_draw = groups
+        self.batches_per_draw = plan.slots or plan.bands
         self._members: list[Tensor] = []
         self._groups_from = torch.empty(0)
         self._drawn = 0
@@ -154,9 +152,7 @@ class CyclicPoissonSampler(GroupSampler, PoissonSampler):
         *,
         open_ended: bool = False,
     ) -> None:
-        super().__init__(
-            plan, generator, steps, open_ended=open_ended, groups=plan.bands
-        )
+        super().__init__(plan, generator, steps, open_ended=open_ended)
         self.bands = plan.bands
         self._group_rate = phase_with(
             plan.sample_rate, 0.0, 1, bands=plan.bands
@@ -186,9 +182,6 @@ class FixedSlotsSampler(GroupSampler):
         steps: As for ``PoissonSampler``.
         open_ended: As for ``PoissonSampler``.
 
-    Attributes:
-        slots: Number of batches of an epoch, t.
-
     Source: arXiv:2601.22334 (DP-λCGD, which adds correlated noise to such batches).
 
     Example:
@@ -215,19 +208,10 @@ class FixedSlotsSampler(GroupSampler):
     is_correlated = None
     law, counted_in, in_order = "fixed slots", "an epoch", "the run"
 
-    def __init__(
-        self,
-        plan: Plan,
-        generator: Generator,
-        steps: int | None = None,
-        *,
-        open_ended: bool = False,
-    ) -> None:
-        assert plan.slots is not None, "an epoch has slots"
-        super().__init__(
-            plan, generator, steps, open_ended=open_ended, groups=plan.slots
-        )
-        self.slots = plan.slots
+    @property
+    def slots(self) -> int:
+        """Number of batches of an epoch, t."""
+        return self.batches_per_draw
 
     def _end_of_epoch(self) -> int:
         return self.position + self.slots - self.position % self.slots
