@@ -58,7 +58,7 @@ def ride(
     words = f' data-words="{escape(json.dumps(label.words))}"' if label else ""
     grown = ' data-grows=""' if grows else ""
     plot.marks.append(f'<g data-track=""{grown}{words}>')
-    plot.line(points, css)
+    plot.path(points, f"line {css}", every_point=True)
     x, y = plot.x(points[still][0]), plot.y(points[still][1])
     plot.marks.append(f'<g data-rider="" transform="translate({x:.1f} {y:.1f})">')
     plot.marks.append(

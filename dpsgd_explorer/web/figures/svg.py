@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from markupsafe import Markup, escape
@@ -161,12 +162,24 @@ class Plot:
             Scale(*y, height - bottom, top, log_y),
         )
 
-    def path(self, points: Iterable[Point], css: str, close: bool = False) -> None:
-        """Draws a line through points in data units."""
-        steps = [f"{_px(self.x(x))} {_px(self.y(y))}" for x, y in points]
+    def path(
+        self,
+        points: Iterable[Point],
+        css: str,
+        close: bool = False,
+        every_point: bool = False,
+    ) -> None:
+        """Draws a line through points in data units.
+
+        Points inside a level piece are left out unless ``every_point`` is set.
+        """
+        steps = [(_px(self.x(x)), _px(self.y(y))) for x, y in points]
+        if not every_point:
+            steps = _without_level_points(steps)
         if steps:
             end = "Z" if close else ""
-            self.marks.append(f'<path class="{css}" d="M{"L".join(steps)}{end}"/>')
+            line = "L".join(f"{x} {y}" for x, y in steps)
+            self.marks.append(f'<path class="{css}" d="M{line}{end}"/>')
 
     def line(self, points: Iterable[Point], css: str) -> None:
         """Draws a data line in the colour of a series, such as ``s-private``."""
@@ -322,3 +335,13 @@ def fanned(
 def _px(value: float) -> str:
     """Returns a coordinate with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
+
+
+def _without_level_points(steps: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Drops the points inside level pieces of a line, which nobody can see."""
+    kept = steps[:1]
+    for step, following in pairwise(steps[1:]):
+        level = kept[-1][1] == step[1] == following[1]
+        if not (level and float(kept[-1][0]) <= float(step[0]) <= float(following[0])):
+            kept.append(step)
+    return kept + steps[1:][-1:]

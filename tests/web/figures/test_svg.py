@@ -33,6 +33,20 @@ def test_up_in_the_data_is_up_on_the_page():
     assert path.get("class") == "line s-private"
 
 
+def test_points_inside_a_level_piece_are_left_out():
+    plot = Plot.framed((200, 100), (0, 4), (0, 1))
+    points = [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)]
+    plot.line(points, "s-private")
+    plot.path(points, "s-private", every_point=True)
+    plot.line([(0, 0), (4, 0), (1, 0)], "s-private")  # turns back
+    lines = [ElementTree.fromstring(mark).get("d") for mark in plot.marks]
+    assert lines == [
+        "M36 56L112 56L150 26L188 26",
+        "M36 56L74 56L112 56L150 26L188 26",
+        "M36 56L188 56L74 56",
+    ]
+
+
 def test_words_are_escaped_and_the_message_is_spoken():
     plot = Plot.framed((200, 100), (0, 1), (0, 1))
     plot.text((0, 0), "a < b & c")
