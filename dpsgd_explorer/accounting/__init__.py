@@ -28,6 +28,7 @@ from dpsgd_explorer.accounting.correlated.strategies import (
     momentum_workload,
     square_root_strategy,
 )
+from dpsgd_explorer.accounting.correlated.tree import TreeStrategy
 from dpsgd_explorer.accounting.fixed_size import (
     fixed_size_epsilon,
     fixed_size_interval,
@@ -109,6 +110,7 @@ __all__ = [
     "RdpCurve",
     "RenyiFilter",
     "ToeplitzStrategy",
+    "TreeStrategy",
     "all_epsilons",
     "banded_strategy",
     "best_of_pure_trials",

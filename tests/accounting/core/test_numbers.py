@@ -276,6 +276,7 @@ def truncated(
 
 def correlated(*, steps, bands, decay, momentum, slots, sample_rate, noise_multiplier):
     geometric = accounting.geometric_strategy(decay, steps)
+    tree = accounting.TreeStrategy(steps)
     return (
         accounting.cyclic_poisson(
             sample_rate=sample_rate,
@@ -286,7 +287,9 @@ def correlated(*, steps, bands, decay, momentum, slots, sample_rate, noise_multi
         accounting.banded_strategy(steps, bands),
         accounting.square_root_strategy(steps, bands),
         geometric.fixed_slots_sensitivity(slots),
+        tree.fixed_slots_sensitivity(slots),
         geometric.rmse(accounting.momentum_workload(steps, momentum)),
+        tree.rmse(accounting.momentum_workload(steps, momentum)),
         accounting.fixed_slots(
             noise_multiplier=noise_multiplier,
             steps=steps,
@@ -504,6 +507,7 @@ CALLS = {
 ELSEWHERE = {
     "Accountant": "ACCOUNTANTS",
     "ToeplitzStrategy": "banded_strategy",
+    "TreeStrategy": "banded_strategy",
     "cyclic_poisson": "banded_strategy",
     "delta_interval": "questions",
     "chained_epsilon": "group_epsilon",
