@@ -18,6 +18,8 @@ from dpsgd_explorer.accounting import (
     geometric_strategy,
     noise_multiplier,
 )
+from dpsgd_explorer.accounting.epochs import slots_of
+from dpsgd_explorer.accounting.sampling_schemes import FIXED_SLOTS
 from tools.marked_text import markdown_table, put
 
 PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "math.md"
@@ -52,13 +54,22 @@ def error_of_bands(batch_size: int, steps: int, epsilon: float, bands: int) -> f
     return sigma * banded_strategy(steps, bands).rmse()
 
 
+def sensitivity_of_fixed_slots(
+    strategy: ToeplitzStrategy, records: int, batch_size: int
+) -> float:
+    """Returns the sensitivity of a run of fixed slots, as many as the engine has."""
+    slots = slots_of(records, batch_size, FIXED_SLOTS)
+    assert slots is not None, "fixed slots have a number"
+    return strategy.fixed_slots_sensitivity(slots)
+
+
 def error_of_fixed_slots(
     strategy: ToeplitzStrategy, batch_size: int, epsilon: float
 ) -> float:
     """Returns the error of a strategy, with each record in the same slot each epoch."""
     sigma = gaussian_noise_multiplier(epsilon=epsilon, delta=DELTA)
-    slots = RECORDS // batch_size
-    return sigma * strategy.rmse(sensitivity=strategy.fixed_slots_sensitivity(slots))
+    sensitivity = sensitivity_of_fixed_slots(strategy, RECORDS, batch_size)
+    return sigma * strategy.rmse(sensitivity=sensitivity)
 
 
 def table() -> str:

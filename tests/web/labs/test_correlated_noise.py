@@ -3,6 +3,7 @@
 import pytest
 
 from dpsgd_explorer.accounting import (
+    Plan,
     ToeplitzStrategy,
     banded_strategy,
     cyclic_poisson,
@@ -25,6 +26,14 @@ def test_each_strategy_spends_its_epsilon_and_has_its_error(place, size):
     assert run["steps"] == steps
     assert run["name"].startswith(f"{batch_size:,} of {records:,}")
     plain = ToeplitzStrategy((1.0,), steps)
+    engine_slots = Plan.create(
+        sample_size=records,
+        expected_batch_size=batch_size,
+        steps=steps,
+        delta=stored["delta"],
+        noise_multiplier=1.0,
+        sampling="fixed_slots",
+    ).slots
     for at in (0, len(stored["epsilons"]) - 1):
         target = stored["epsilons"][at]
         independent = run["cyclic"][0]["noise"][at] * plain.rmse()
@@ -50,7 +59,7 @@ def test_each_strategy_spends_its_epsilon_and_has_its_error(place, size):
             assert float(sent["ratios"][at]) == pytest.approx(ratio, abs=6e-3)
         sent = run["fixed"][2]
         strategy = geometric_strategy(float(sent["name"].removeprefix("λ = ")), steps)
-        sensitivity = strategy.fixed_slots_sensitivity(records // batch_size)
+        sensitivity = strategy.fixed_slots_sensitivity(engine_slots)
         sigma = sent["noise"][at] / sensitivity
         spent = gaussian_epsilon(delta=stored["delta"], noise_multiplier=sigma)
         assert spent == pytest.approx(target, rel=2e-3)

@@ -16,7 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.correlated_noise import DELTA, noise_of_bands
+from benchmarks.correlated_noise import (
+    DELTA,
+    noise_of_bands,
+    sensitivity_of_fixed_slots,
+)
 from dpsgd_explorer.accounting import (
     ToeplitzStrategy,
     banded_strategy,
@@ -89,11 +93,12 @@ def _cyclic(run: Run) -> Iterator[Strategy]:
 
 
 def _fixed(run: Run) -> Iterator[Strategy]:
-    slots = run.records // run.batch_size
     noise = [gaussian_noise_multiplier(epsilon=e, delta=DELTA) for e in EPSILONS]
     for decay in DECAYS:
         strategy = geometric_strategy(decay, run.steps)
-        yield f"λ = {decay:g}", strategy, strategy.fixed_slots_sensitivity(slots), noise
+        sizes = (run.records, run.batch_size)
+        sensitivity = sensitivity_of_fixed_slots(strategy, *sizes)
+        yield f"λ = {decay:g}", strategy, sensitivity, noise
 
 
 def _sent(
