@@ -57,7 +57,7 @@ def error_of_bands(batch_size: int, steps: int, epsilon: float, bands: int) -> f
 def sensitivity_of_fixed_slots(
     strategy: ToeplitzStrategy, records: int, batch_size: int
 ) -> float:
-    """Returns the sensitivity of a run of fixed slots, as many as the engine has."""
+    """Returns the sensitivity with the engine's number of fixed slots."""
     slots = slots_of(records, batch_size, FIXED_SLOTS)
     assert slots is not None, "fixed slots have a number"
     return strategy.fixed_slots_sensitivity(slots)
