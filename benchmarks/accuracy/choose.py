@@ -21,7 +21,7 @@ def main() -> None:
     """Prints the mean accuracy on held-out records for each setting."""
     one_thread()
     for case in CASES:
-        print(f"{case.dataset}, ε = {case.epsilon:g}")
+        print(f"{case.dataset}, {case.model}, ε = {case.epsilon:g}")
         examples, _ = examples_of(case)
         shuffled = torch.Generator().manual_seed(0)
         order = torch.randperm(len(examples.targets), generator=shuffled)

@@ -36,6 +36,8 @@ def measure(case: Case) -> dict[str, Any]:
     quantile = float(stats.t.ppf((1 + COVERAGE) / 2, len(SEEDS) - 1))
     return {
         "dataset": case.dataset,
+        "model": case.model,
+        "source": case.source,
         "epsilon": max(result.epsilon for result in results),
         "batch_size": settings.batch_size,
         "steps": settings.steps,
@@ -53,9 +55,10 @@ def table(results: dict[str, Any]) -> str:
     rows = record_table(
         results["rows"],
         ("data set", "{dataset}"),
+        ("model", "{model}"),
         ("ε", "{epsilon:.4g}"),
         ("batch, steps", "{batch_size}, {steps}"),
-        ("published", "{published:.1f}%"),
+        ("published", "{published:.1f}% ({source})"),
         ("here", "{mean:.2f}% ± {half_width:.2f}"),
         (
             "CPU time",

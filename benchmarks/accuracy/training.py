@@ -14,6 +14,7 @@ from benchmarks.accuracy.cases import DELTA, Case, Settings
 from benchmarks.accuracy.wide_scattering import WideScattering
 from dpsgd_explorer import dp
 from dpsgd_explorer.training.datasets.registry import Records, load
+from dpsgd_explorer.training.models import tanh_cnn
 
 MOMENTUM = 0.9
 #: Groups of 3 of the 81 channels of a picture, each normalized over the picture.
@@ -52,11 +53,15 @@ class Result:
 
 def examples_of(case: Case) -> tuple[Examples, Examples]:
     """Returns the training and the test records of a case, as inputs of its model."""
-    train, test = (_examples(records) for records in load(case.dataset))
+    records = load(case.dataset)
+    if case.model == "cnn":
+        train, test = (Examples(part.inputs, part.targets) for part in records)
+    else:
+        train, test = (_features(part) for part in records)
     return train, test
 
 
-def _examples(records: Records) -> Examples:
+def _features(records: Records) -> Examples:
     transform = WideScattering(records.inputs.shape[-1])
     chunks = (
         F.group_norm(transform(chunk[:, 0]), GROUPS).flatten(1).half()
@@ -79,9 +84,7 @@ def train(
     """
     before = time.process_time()
     torch.manual_seed(seed)
-    model = nn.Linear(train.inputs.shape[1], int(train.targets.max()) + 1)
-    nn.init.zeros_(model.weight)
-    nn.init.zeros_(model.bias)
+    model = _model(case, train)
     optimizer = optim.SGD(
         model.parameters(), lr=settings.learning_rate, momentum=MOMENTUM
     )
@@ -112,6 +115,16 @@ def train(
     with average.in_use():
         accuracy = _accuracy(model, test)
     return Result(accuracy, run.epsilon(), seconds)
+
+
+def _model(case: Case, train: Examples) -> nn.Module:
+    """Returns the model before its training; the linear layer starts from zeros."""
+    if case.model == "cnn":
+        return tanh_cnn().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    linear = nn.Linear(train.inputs.shape[1], int(train.targets.max()) + 1)
+    nn.init.zeros_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
 
 
 @torch.no_grad()

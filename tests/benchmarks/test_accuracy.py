@@ -1,6 +1,7 @@
 """The accuracy benchmark trains on the right features and compares fairly."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,13 +9,14 @@ import torch
 from benchmarks import record
 from benchmarks.accuracy import measure
 from benchmarks.accuracy.cases import CASES, DELTA, Case, Settings
-from benchmarks.accuracy.training import GROUPS, Examples, train
+from benchmarks.accuracy.training import GROUPS, Examples, examples_of, train
 from benchmarks.accuracy.wide_scattering import WideScattering
 from dpsgd_explorer.training.datasets.scattering import Scattering
 from tools import marked_text
 
 SETTINGS = Settings(batch_size=64, steps=20, learning_rate=2.0)
-EASY = Case("mnist", 8.0, 0.0, (SETTINGS,))
+EASY = Case("mnist", "linear", "", 8.0, 0.0, (SETTINGS,))
+CNN = replace(EASY, model="cnn")
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +57,37 @@ def test_a_training_learns_within_its_epsilon_and_repeats_itself():
     assert first.accuracy == again.accuracy != other.accuracy
 
 
+def halves(count, seed):
+    """Returns pictures whose upper (0) or lower (1) half is lit."""
+    draw = torch.Generator().manual_seed(seed)
+    targets = torch.randint(0, 2, (count,), generator=draw)
+    pictures = torch.rand(count, 1, 28, 28, generator=draw) / 2
+    pictures.view(count, 2, -1)[torch.arange(count), targets] += 0.5
+    return Examples(pictures, targets)
+
+
+def test_the_convolutions_learn_within_their_epsilon_and_repeat_themselves():
+    kept, held_out = halves(512, 1), halves(256, 2)
+    first, again = (train(CNN, SETTINGS, kept, held_out, 1) for _ in range(2))
+    assert first.accuracy > 75
+    assert first.accuracy == again.accuracy
+    assert first.epsilon <= CNN.epsilon
+
+
+def test_the_convolutions_read_the_pictures_of_the_data_set():
+    kept, test = examples_of(CNN)
+    assert kept.inputs.shape == (60_000, 1, 28, 28)
+    assert test.inputs.shape == (10_000, 1, 28, 28)
+
+
 def test_the_recorded_rows_are_of_the_chosen_settings():
     results = record.read("accuracy")
     assert results["delta"] == DELTA
     assert len(results["rows"]) == len(CASES)
     for case, row in zip(CASES, results["rows"], strict=True):
         best = case.candidates[0]
-        assert row["dataset"] == case.dataset
+        assert (row["dataset"], row["model"]) == (case.dataset, case.model)
+        assert (row["source"], row["published"]) == (case.source, case.published)
         assert (row["batch_size"], row["steps"]) == (best.batch_size, best.steps)
         assert len(row["accuracies"]) == len(measure.SEEDS)
         assert row["mean"] == pytest.approx(math.fsum(row["accuracies"]) / 5)
