@@ -69,7 +69,7 @@ export function wireTerms(root) {
   card.addEventListener("pointerenter", () => clearTimeout(closing));
   card.addEventListener("pointerleave", hideSoon);
   addEventListener("keydown", ({key}) => key === "Escape" && hide());
-  // The focus scrolls to a term that is out of view: its card moves along.
-  addEventListener("scroll", () => (shown && shown === document.activeElement ? place() : hide()), {passive: true});
+  // The focus scrolls to a term that is out of view, and the wheel turns under a pointer: the card moves along.
+  addEventListener("scroll", () => (shown?.matches(":hover, :focus") ? place() : hide()), {passive: true});
   addEventListener("pointerdown", ({target}) => !card.contains(target) && target !== shown && hide());
 }

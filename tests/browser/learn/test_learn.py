@@ -214,6 +214,12 @@ def test_a_term_shows_its_meaning_on_hover_focus_and_tap(open_page):
     term.hover()
     expect(card).to_have_text(meaning)
     expect(term).to_have_attribute("aria-describedby", "term-card")
+    scrolled = page.evaluate("scrollY")
+    page.mouse.wheel(0, 3)
+    page.wait_for_function(f"scrollY !== {scrolled}")
+    page.wait_for_timeout(300)  # longer than the delay before a card closes
+    expect(card).to_have_text(meaning)
+    expect(card).to_be_visible()
     page.keyboard.press("Escape")
     expect(card).to_be_hidden()
     expect(term).not_to_have_attribute("aria-describedby", "term-card")
