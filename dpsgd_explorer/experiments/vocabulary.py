@@ -164,9 +164,9 @@ SETTINGS: dict[str, Setting] = {
         label="Noise bands (correlated noise)",
         unit="bands",
         help="1: the noise of each step is independent. More bands b: it cancels a "
-        "part of the noise of the b - 1 steps before. The error of the sums is lower with "
-        "small batches, many steps and an ε of 3 or more. Batches are then drawn from groups in turn, "
-        "so a run without privacy has other batches.",
+        "part of the noise of the b - 1 steps before. The error of the sums is lower "
+        "with small batches, many steps and an ε of 3 or more. Batches are then drawn "
+        "from groups in turn, so a run without privacy has other batches.",
         marks=(1, 2, 4, 8, MOST_BANDS),
         ends=("independent", "most correlated"),
         step=1,

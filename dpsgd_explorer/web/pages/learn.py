@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -98,8 +99,15 @@ def _short_course_page() -> str:
     )
 
 
-def _thumbnails() -> dict[str, Picture]:
-    return {slug: thumbnail(chapter) for slug, chapter in CHAPTERS.items()}
+def _thumbnails() -> dict[str, Markup]:
+    return {slug: _lying(thumbnail(chapter)) for slug, chapter in CHAPTERS.items()}
+
+
+def _lying(picture: Picture) -> Markup:
+    """Returns the narrow drawing, or the wide one if the narrow one stands upright."""
+    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture.narrow)
+    upright = size and int(size[1]) < int(size[2])
+    return picture.wide if upright else picture.narrow
 
 
 @bp.app_template_global()
