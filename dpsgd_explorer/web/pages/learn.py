@@ -100,14 +100,14 @@ def _short_course_page() -> str:
 
 
 def _thumbnails() -> dict[str, Markup]:
-    return {slug: _lying(thumbnail(chapter)) for slug, chapter in CHAPTERS.items()}
+    return {slug: _flatter(thumbnail(chapter)) for slug, chapter in CHAPTERS.items()}
 
 
-def _lying(picture: Picture) -> Markup:
-    """Returns the narrow drawing, or the wide one if the narrow one stands upright."""
+def _flatter(picture: Picture) -> Markup:
+    """Returns the narrow drawing, or the wide one if the narrow is taller than wide."""
     size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture.narrow)
-    upright = size and int(size[1]) < int(size[2])
-    return picture.wide if upright else picture.narrow
+    tall = size and int(size[1]) < int(size[2])
+    return picture.wide if tall else picture.narrow
 
 
 @bp.app_template_global()
