@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dpsgd_explorer.accounting import (
     ToeplitzStrategy,
+    TreeStrategy,
     banded_strategy,
     cyclic_poisson,
     gaussian_noise_multiplier,
@@ -28,6 +29,7 @@ RUNS = ((4096, 300), (512, 2000))  # batch size, steps
 EPSILONS = (1, 3, 8)
 BANDS = (2, 4, 8, 16, 32)
 DECAY = 0.95
+ESTIMATORS = ("plain", "full")  # of sums, from a binary tree
 
 
 def noise_of_bands(
@@ -55,7 +57,7 @@ def error_of_bands(batch_size: int, steps: int, epsilon: float, bands: int) -> f
 
 
 def sensitivity_of_fixed_slots(
-    strategy: ToeplitzStrategy, records: int, batch_size: int
+    strategy: ToeplitzStrategy | TreeStrategy, records: int, batch_size: int
 ) -> float:
     """Returns the sensitivity with the engine's number of fixed slots."""
     slots = slots_of(records, batch_size, FIXED_SLOTS)
@@ -64,7 +66,7 @@ def sensitivity_of_fixed_slots(
 
 
 def error_of_fixed_slots(
-    strategy: ToeplitzStrategy, batch_size: int, epsilon: float
+    strategy: ToeplitzStrategy | TreeStrategy, batch_size: int, epsilon: float
 ) -> float:
     """Returns the error of a strategy, with each record in the same slot each epoch."""
     sigma = gaussian_noise_multiplier(epsilon=epsilon, delta=DELTA)
@@ -76,6 +78,7 @@ def table() -> str:
     """Returns the table in Markdown."""
     head = ["batch, steps", "ε", *(f"b = {bands}" for bands in BANDS)]
     head += ["fixed slots, independent", f"fixed slots, λ = {DECAY}"]
+    head += [f"fixed slots, binary tree, {name}" for name in ESTIMATORS]
     rows = []
     for (batch_size, steps), epsilon in product(RUNS, EPSILONS):
         errors = [
@@ -89,6 +92,7 @@ def table() -> str:
             for strategy in (
                 ToeplitzStrategy((1.0,), steps),
                 geometric_strategy(DECAY, steps),
+                *(TreeStrategy(steps, name) for name in ESTIMATORS),
             )
         ]
         independent = error_of_bands(batch_size, steps, epsilon, 1)

@@ -4,7 +4,7 @@ import {decimals, integer} from "../../../../static/js/lib/format.js";
 import {openPage, tableRow} from "../../../../static/js/lib/page.js";
 import {area, Chart, clipped, line, rule, text} from "../../../../static/js/lib/svg.js";
 import {Generator} from "../../../../static/js/widgets/common/random.js";
-import {conclusion, walk} from "./walk.js";
+import {conclusion, treeWalk, walk} from "./walk.js";
 
 const HEIGHT = 320; // px
 const SPARE = 2.2; // standard deviations in view
@@ -52,13 +52,13 @@ function show() {
 function marks(run, strategy, at) {
   const {width, height} = chart;
   const independent = run.cyclic[0];
-  const draws = new Generator(seed).normals(new Float64Array(run.steps + (run.steps % 2))).subarray(0, run.steps);
+  const draws = new Generator(seed).normals(new Float64Array(2 * run.steps));
   const top = SPARE * Math.max(...[independent, strategy].map(({noise, errors}) => noise[at] * Math.max(...errors)));
   const {x, y} = chart.frame([0, run.steps], [-top, top], [52, 12, width - 12, height - 36]);
   const ticks = [-1, 0, 1].map((sign) => sign * Number((top / 1.5).toPrecision(1)));
   const drawn = [[independent, "twin"], [strategy, "private"]].map(([one, style]) => {
     const spread = one.errors.map((error) => one.noise[at] * error);
-    const path = walk(one, draws, one.noise[at]);
+    const path = one.estimator ? treeWalk(one, draws, one.noise[at]) : walk(one, draws.subarray(0, run.steps), one.noise[at]);
     const side = (sign) => run.shown.map((step, i) => [x(step), y(sign * spread[i])]);
     return {
       style,

@@ -17,7 +17,7 @@ from dpsgd_explorer.web.recorded.files import recording
 stored = partial(recording, "recorded", Path(__file__).parent)
 #: Indices of the first state: of a run, an ε, and a strategy of each kind.
 START = {"run": 0, "epsilon": 5, "cyclic": 4, "fixed": 4}
-KINDS = {"cyclic": "bands, cyclic Poisson", "fixed": "λ, fixed slots"}
+KINDS = {"cyclic": "bands, cyclic Poisson", "fixed": "λ or binary tree, fixed slots"}
 
 
 def correlated_noise() -> Response:

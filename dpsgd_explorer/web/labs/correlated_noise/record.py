@@ -23,6 +23,7 @@ from benchmarks.correlated_noise import (
 )
 from dpsgd_explorer.accounting import (
     ToeplitzStrategy,
+    TreeStrategy,
     banded_strategy,
     gaussian_noise_multiplier,
     geometric_strategy,
@@ -33,6 +34,7 @@ from tools.record.files import write
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 BANDS = (1, 2, 4, 8, 16, 32)
 DECAYS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98)
+ESTIMATORS = ("plain", "online", "full")  # of sums, from a binary tree
 SHOWN_STEPS = 60
 LEAST_WEIGHT = 1e-4  # of the noise of earlier steps, in a drawing
 
@@ -79,7 +81,7 @@ def recorded(run: Run) -> dict[str, Any]:
     }
 
 
-Strategy = tuple[str, ToeplitzStrategy, float, list[float]]
+Strategy = tuple[str, ToeplitzStrategy | TreeStrategy, float, list[float]]
 
 
 def _cyclic(run: Run) -> Iterator[Strategy]:
@@ -94,16 +96,20 @@ def _cyclic(run: Run) -> Iterator[Strategy]:
 
 def _fixed(run: Run) -> Iterator[Strategy]:
     noise = [gaussian_noise_multiplier(epsilon=e, delta=DELTA) for e in EPSILONS]
+    sizes = (run.records, run.batch_size)
     for decay in DECAYS:
         strategy = geometric_strategy(decay, run.steps)
-        sizes = (run.records, run.batch_size)
         sensitivity = sensitivity_of_fixed_slots(strategy, *sizes)
         yield f"λ = {decay:g}", strategy, sensitivity, noise
+    for name in ESTIMATORS:
+        tree = TreeStrategy(run.steps, name)
+        sensitivity = sensitivity_of_fixed_slots(tree, *sizes)
+        yield f"binary tree, {name}", tree, sensitivity, noise
 
 
 def _sent(
     name: str,
-    strategy: ToeplitzStrategy,
+    strategy: ToeplitzStrategy | TreeStrategy,
     sensitivity: float,
     noise: list[float],
     *,
@@ -112,16 +118,23 @@ def _sent(
 ) -> dict[str, Any]:
     errors = strategy.prefix_errors(sensitivity=sensitivity)
     ratios = np.array(noise) * strategy.rmse(sensitivity=sensitivity) / base
-    weights = strategy.noise_weights()
-    kept = int(np.flatnonzero(np.abs(weights) > LEAST_WEIGHT).max()) + 1
     return {
         "name": name,
         "sigmas": [need(sigma) for sigma in noise],
         "noise": [round(sigma * sensitivity, 4) for sigma in noise],
-        "weights": [round(weight, 5) for weight in weights[:kept].tolist()],
         "errors": [round(error / sensitivity, 4) for error in errors[shown - 1]],
         "ratios": [f"{ratio:.2f}" for ratio in ratios],
+        **_drawn(strategy),
     }
+
+
+def _drawn(strategy: ToeplitzStrategy | TreeStrategy) -> dict[str, Any]:
+    """Returns the values from which the browser draws noise."""
+    if isinstance(strategy, TreeStrategy):
+        return {"estimator": strategy.estimator}
+    weights = strategy.noise_weights()
+    kept = int(np.flatnonzero(np.abs(weights) > LEAST_WEIGHT).max()) + 1
+    return {"weights": [round(weight, 5) for weight in weights[:kept].tolist()]}
 
 
 if __name__ == "__main__":
