@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {readFileSync} from "node:fs";
 import {test} from "node:test";
-import {conclusion, walk} from "../../../dpsgd_explorer/web/labs/correlated_noise/walk.js";
+import {conclusion, treeWalk, walk} from "../../../dpsgd_explorer/web/labs/correlated_noise/walk.js";
 import {Generator} from "../../../static/js/widgets/common/random.js";
 
 const path = new URL("../../../dpsgd_explorer/web/labs/correlated_noise/recorded.json", import.meta.url);
@@ -21,6 +21,21 @@ test("draws have the standard deviation that the server sent", () => {
     const spread = Math.sqrt(last.reduce((sum, value) => sum + value ** 2, 0) / last.length);
     const expected = strategy.noise[at] * strategy.errors.at(-1);
     assert.ok(Math.abs(spread / expected - 1) < 0.08, `${strategy.name} ${spread} ${expected}`);
+  }
+});
+
+test("the sums of a binary tree have the errors that the server sent", () => {
+  const {steps, shown, fixed} = runs[1];
+  const trees = fixed.filter(({estimator}) => estimator);
+  assert.deepEqual(trees.map(({estimator}) => estimator), ["plain", "online", "full"]);
+  for (const tree of trees) {
+    const squares = new Float64Array(steps);
+    for (let node = 0; node < 2 * steps; node += 1) {
+      const draws = new Float64Array(2 * steps);
+      draws[node] = 1;
+      treeWalk(tree, draws, 1).forEach((value, step) => { squares[step] += value ** 2; });
+    }
+    shown.forEach((step, i) => assert.ok(Math.abs(Math.sqrt(squares[step - 1]) / tree.errors[i] - 1) < 1e-3, `${tree.name}, step ${step}`));
   }
 });
 

@@ -5,6 +5,7 @@ import pytest
 from dpsgd_explorer.accounting import (
     Plan,
     ToeplitzStrategy,
+    TreeStrategy,
     banded_strategy,
     cyclic_poisson,
     epsilon,
@@ -57,14 +58,18 @@ def test_each_strategy_spends_its_epsilon_and_has_its_error(place, size):
             assert spent == pytest.approx(target, rel=2e-3)
             ratio = sigma * strategy.rmse() / independent
             assert float(sent["ratios"][at]) == pytest.approx(ratio, abs=6e-3)
-        sent = run["fixed"][2]
-        strategy = geometric_strategy(float(sent["name"].removeprefix("λ = ")), steps)
-        sensitivity = strategy.fixed_slots_sensitivity(engine_slots)
-        sigma = sent["noise"][at] / sensitivity
-        spent = gaussian_epsilon(delta=stored["delta"], noise_multiplier=sigma)
-        assert spent == pytest.approx(target, rel=2e-3)
-        ratio = sigma * strategy.rmse(sensitivity=sensitivity) / independent
-        assert float(sent["ratios"][at]) == pytest.approx(ratio, abs=6e-3)
+        for sent in run["fixed"][2:]:
+            if "estimator" in sent:
+                strategy = TreeStrategy(steps, sent["estimator"])
+            else:
+                decay = float(sent["name"].removeprefix("λ = "))
+                strategy = geometric_strategy(decay, steps)
+            sensitivity = strategy.fixed_slots_sensitivity(engine_slots)
+            sigma = sent["noise"][at] / sensitivity
+            spent = gaussian_epsilon(delta=stored["delta"], noise_multiplier=sigma)
+            assert spent == pytest.approx(target, rel=2e-3)
+            ratio = sigma * strategy.rmse(sensitivity=sensitivity) / independent
+            assert float(sent["ratios"][at]) == pytest.approx(ratio, abs=6e-3)
 
 
 def test_the_table_and_its_words_are_there_without_script(reading):
