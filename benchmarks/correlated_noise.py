@@ -87,14 +87,12 @@ def table() -> str:
             else None
             for bands in BANDS
         ]
-        errors += [
-            error_of_fixed_slots(strategy, batch_size, epsilon)
-            for strategy in (
-                ToeplitzStrategy((1.0,), steps),
-                geometric_strategy(DECAY, steps),
-                *(TreeStrategy(steps, name) for name in ESTIMATORS),
-            )
+        fixed: list[ToeplitzStrategy | TreeStrategy] = [
+            ToeplitzStrategy((1.0,), steps),
+            geometric_strategy(DECAY, steps),
+            *(TreeStrategy(steps, name) for name in ESTIMATORS),
         ]
+        errors += [error_of_fixed_slots(one, batch_size, epsilon) for one in fixed]
         independent = error_of_bands(batch_size, steps, epsilon, 1)
         cells = ["–" if e is None else f"{e / independent:.3f}" for e in errors]
         rows.append([f"{batch_size}, {steps}", f"{epsilon}", *cells])
