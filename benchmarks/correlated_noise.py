@@ -19,6 +19,7 @@ from dpsgd_explorer.accounting import (
     geometric_strategy,
     noise_multiplier,
 )
+from dpsgd_explorer.accounting.correlated.strategies import Strategy
 from dpsgd_explorer.accounting.epochs import slots_of
 from dpsgd_explorer.accounting.sampling_schemes import FIXED_SLOTS
 from tools.marked_text import markdown_table, put
@@ -57,7 +58,7 @@ def error_of_bands(batch_size: int, steps: int, epsilon: float, bands: int) -> f
 
 
 def sensitivity_of_fixed_slots(
-    strategy: ToeplitzStrategy | TreeStrategy, records: int, batch_size: int
+    strategy: Strategy, records: int, batch_size: int
 ) -> float:
     """Returns the sensitivity with the engine's number of fixed slots."""
     slots = slots_of(records, batch_size, FIXED_SLOTS)
@@ -65,9 +66,7 @@ def sensitivity_of_fixed_slots(
     return strategy.fixed_slots_sensitivity(slots)
 
 
-def error_of_fixed_slots(
-    strategy: ToeplitzStrategy | TreeStrategy, batch_size: int, epsilon: float
-) -> float:
+def error_of_fixed_slots(strategy: Strategy, batch_size: int, epsilon: float) -> float:
     """Returns the error of a strategy, with each record in the same slot each epoch."""
     sigma = gaussian_noise_multiplier(epsilon=epsilon, delta=DELTA)
     sensitivity = sensitivity_of_fixed_slots(strategy, RECORDS, batch_size)
@@ -87,7 +86,7 @@ def table() -> str:
             else None
             for bands in BANDS
         ]
-        fixed: list[ToeplitzStrategy | TreeStrategy] = [
+        fixed: list[Strategy] = [
             ToeplitzStrategy((1.0,), steps),
             geometric_strategy(DECAY, steps),
             *(TreeStrategy(steps, name) for name in ESTIMATORS),

@@ -71,13 +71,13 @@ TUNING_SEED = 11
 
 def main(arguments: list[str]) -> int:
     """Train each row with each seed, and write both files."""
+    stored = recording(RECORDING)
     if "--page" not in arguments:
         one_thread()
         for dataset in arguments or COMPARISONS:
-            stored = recording(RECORDING) | {dataset: compared(dataset)}
+            stored = stored | {dataset: compared(dataset)}
             write(RECORDING, stored, indent=1)
-            recording.cache_clear()
-    for dataset, comparison in recording(RECORDING).items():
+    for dataset, comparison in stored.items():
         put(PAGE, dataset, part(comparison))
     return 0
 

@@ -23,6 +23,7 @@ et al. (2022), arXiv:2202.08312; arXiv:2601.22334 (DP-λCGD, ``geometric_strateg
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,8 +35,57 @@ from dpsgd_explorer.accounting.core.phase import MAX_SLOTS, Phase, phase_with
 Floats = np.ndarray
 
 
+class Strategy(ABC):
+    """A strategy matrix C of correlated noise for a number of steps."""
+
+    steps: int
+
+    @property
+    @abstractmethod
+    def column_norm(self) -> float:
+        """Norm of the largest column: the sensitivity to one use of a record."""
+
+    @abstractmethod
+    def fixed_slots_sensitivity(self, slots: int) -> float:
+        """Returns the sensitivity to a record used in every ``slots``-th step."""
+
+    @abstractmethod
+    def _variances(self, weights: Floats) -> Floats:
+        """Returns the variance (T,) of each released sum, with sensitivity 1."""
+
+    def prefix_errors(
+        self, workload: Floats | None = None, sensitivity: float | None = None
+    ) -> Floats:
+        """Returns the standard deviation (T,) of each released sum.
+
+        The noise multiplier and the clipping bound are 1.
+
+        Args:
+            workload: Weights (T,) of a gradient in later sums, from the latest step
+                to the earliest; all 1 if None.  See ``momentum_workload``.
+            sensitivity: Sensitivity s of C, ``column_norm`` if None.
+
+        Raises:
+            AccountingError: workload is not one finite weight for each step.
+        """
+        weights = np.ones(self.steps)
+        if workload is not None:
+            weights = validation.numbers("workload", workload)
+            if weights.shape != (self.steps,) or not np.isfinite(weights).all():
+                validation.refuse("workload", f"{self.steps} finite weights", workload)
+        size = self.column_norm if sensitivity is None else sensitivity
+        return np.asarray(size * np.sqrt(self._variances(weights)))
+
+    def rmse(
+        self, workload: Floats | None = None, sensitivity: float | None = None
+    ) -> float:
+        """Returns the root of the mean of the squared ``prefix_errors``."""
+        errors = self.prefix_errors(workload, sensitivity)
+        return float(np.sqrt(np.mean(errors**2)))
+
+
 @dataclass(frozen=True)
-class ToeplitzStrategy:
+class ToeplitzStrategy(Strategy):
     """The first column of C, and the number of steps.
 
     >>> plain = ToeplitzStrategy((1.0,), steps=4)
@@ -102,39 +152,13 @@ class ToeplitzStrategy:
         weights[: len(self.inverse)] = self.inverse
         return weights
 
-    def prefix_errors(
-        self, workload: Floats | None = None, sensitivity: float | None = None
-    ) -> Floats:
-        """Returns the standard deviation (T,) of each released sum.
-
-        The noise multiplier and the clipping bound are 1.
-
-        Args:
-            workload: Weights (T,) of a gradient in later sums, from the latest step
-                to the earliest; all 1 if None.  See ``momentum_workload``.
-            sensitivity: Sensitivity s of C, ``column_norm`` if None.
-
-        Raises:
-            AccountingError: workload has another length than the steps.
-        """
-        weights = np.ones(self.steps) if workload is None else workload
-        if len(weights) != self.steps:
-            validation.refuse("workload", f"{self.steps} weights", workload)
-        answered = self._solved(weights)
-        size = self.column_norm if sensitivity is None else sensitivity
-        return np.asarray(size * np.sqrt(np.cumsum(answered**2)))
+    def _variances(self, weights: Floats) -> Floats:
+        return np.asarray(np.cumsum(self._solved(weights) ** 2))
 
     def _solved(self, values: Floats) -> Floats:
         if self.inverse is None:
             return _solved(self.coefficients, values)
         return np.asarray(np.convolve(self.inverse, values)[: self.steps])
-
-    def rmse(
-        self, workload: Floats | None = None, sensitivity: float | None = None
-    ) -> float:
-        """Returns the root of the mean of the squared ``prefix_errors``."""
-        errors = self.prefix_errors(workload, sensitivity)
-        return float(np.sqrt(np.mean(errors**2)))
 
     def fixed_slots_sensitivity(self, slots: int, steps: int | None = None) -> float:
         """Returns the sensitivity to a record that is used in every ``slots``-th step.

@@ -22,14 +22,13 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.phase import MAX_SLOTS
-
-Floats = np.ndarray
+from dpsgd_explorer.accounting.correlated.strategies import Floats, Strategy
 
 ESTIMATORS = ("plain", "online", "full")
 
 
 @dataclass(frozen=True)
-class TreeStrategy:
+class TreeStrategy(Strategy):
     """One binary tree over all steps of a run, without restarts.
 
     A sum of gradients is estimated from the noisy nodes:
@@ -106,34 +105,9 @@ class TreeStrategy:
             squares += (uses**2).sum(axis=0)
         return float(np.sqrt(squares.max()))
 
-    def prefix_errors(
-        self, workload: Floats | None = None, sensitivity: float | None = None
-    ) -> Floats:
-        """Returns the standard deviation (T,) of each released sum.
-
-        The noise multiplier and the clipping bound are 1.
-
-        Args:
-            workload: Weights (T,) of a gradient in later sums, from the latest step
-                to the earliest; all 1 if None.  See ``momentum_workload``.
-            sensitivity: Sensitivity s of C, ``column_norm`` if None.
-
-        Raises:
-            AccountingError: workload has another length than the steps.
-        """
-        weights = np.ones(self.steps) if workload is None else np.asarray(workload)
-        if len(weights) != self.steps:
-            validation.refuse("workload", f"{self.steps} weights", workload)
+    def _variances(self, weights: Floats) -> Floats:
         variances = {"plain": self._plain, "online": self._online, "full": self._full}
-        size = self.column_norm if sensitivity is None else sensitivity
-        return np.asarray(size * np.sqrt(variances[self.estimator](weights)))
-
-    def rmse(
-        self, workload: Floats | None = None, sensitivity: float | None = None
-    ) -> float:
-        """Returns the root of the mean of the squared ``prefix_errors``."""
-        errors = self.prefix_errors(workload, sensitivity)
-        return float(np.sqrt(np.mean(errors**2)))
+        return variances[self.estimator](weights)
 
     def _sizes(self) -> Iterator[int]:
         """Yields the numbers of steps below a node, from leaves to the root."""

@@ -69,7 +69,7 @@ export function wireTerms(root) {
   card.addEventListener("pointerenter", () => clearTimeout(closing));
   card.addEventListener("pointerleave", hideSoon);
   addEventListener("keydown", ({key}) => key === "Escape" && hide());
-  // The focus scrolls to a term that is out of view, and the wheel turns under a pointer: the card moves along.
+  // The focus scrolls to a term that is out of view, and the page may scroll under the pointer: the card moves along.
   addEventListener("scroll", () => (shown?.matches(":hover, :focus") ? place() : hide()), {passive: true});
   addEventListener("pointerdown", ({target}) => !card.contains(target) && target !== shown && hide());
 }

@@ -8,6 +8,7 @@ from scipy.linalg import toeplitz
 
 from dpsgd_explorer.accounting import (
     Plan,
+    ToeplitzStrategy,
     TreeStrategy,
     momentum_workload,
     square_root_strategy,
@@ -161,3 +162,13 @@ def test_a_plan_rejects_the_tree():
 def test_arguments_outside_their_domain_are_rejected(call):
     with pytest.raises(AccountingError, match="must"):
         call()
+
+
+@pytest.mark.parametrize("strategy", [TreeStrategy(3), ToeplitzStrategy((1.0,), 3)])
+@pytest.mark.parametrize(
+    "workload", [[1.0, 2.0], [1.0, np.nan, 1.0], [1.0, np.inf, 1.0], np.ones((3, 2))]
+)
+def test_a_workload_is_one_finite_weight_for_each_step(strategy, workload):
+    with pytest.raises(AccountingError, match="workload"):
+        strategy.prefix_errors(workload)
+    assert strategy.rmse([1, 1, 1]) == strategy.rmse()

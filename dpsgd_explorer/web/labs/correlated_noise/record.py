@@ -28,13 +28,14 @@ from dpsgd_explorer.accounting import (
     gaussian_noise_multiplier,
     geometric_strategy,
 )
+from dpsgd_explorer.accounting.correlated.strategies import Strategy
+from dpsgd_explorer.accounting.correlated.tree import ESTIMATORS
 from dpsgd_explorer.web.questions.rounding import need
 from tools.record.files import write
 
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 BANDS = (1, 2, 4, 8, 16, 32)
 DECAYS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98)
-ESTIMATORS = ("plain", "online", "full")  # of sums, from a binary tree
 SHOWN_STEPS = 60
 LEAST_WEIGHT = 1e-4  # of the noise of earlier steps, in a drawing
 
@@ -81,10 +82,11 @@ def recorded(run: Run) -> dict[str, Any]:
     }
 
 
-Strategy = tuple[str, ToeplitzStrategy | TreeStrategy, float, list[float]]
+#: Name, strategy, sensitivity, and its noise at each ε.
+Row = tuple[str, Strategy, float, list[float]]
 
 
-def _cyclic(run: Run) -> Iterator[Strategy]:
+def _cyclic(run: Run) -> Iterator[Row]:
     for bands in BANDS:
         if bands * run.batch_size > run.records:
             continue
@@ -94,7 +96,7 @@ def _cyclic(run: Run) -> Iterator[Strategy]:
         yield f"b = {bands}", strategy, strategy.column_norm, noise
 
 
-def _fixed(run: Run) -> Iterator[Strategy]:
+def _fixed(run: Run) -> Iterator[Row]:
     noise = [gaussian_noise_multiplier(epsilon=e, delta=DELTA) for e in EPSILONS]
     sizes = (run.records, run.batch_size)
     for decay in DECAYS:
@@ -109,7 +111,7 @@ def _fixed(run: Run) -> Iterator[Strategy]:
 
 def _sent(
     name: str,
-    strategy: ToeplitzStrategy | TreeStrategy,
+    strategy: Strategy,
     sensitivity: float,
     noise: list[float],
     *,
@@ -128,10 +130,11 @@ def _sent(
     }
 
 
-def _drawn(strategy: ToeplitzStrategy | TreeStrategy) -> dict[str, Any]:
+def _drawn(strategy: Strategy) -> dict[str, Any]:
     """Returns the values from which the browser draws noise."""
     if isinstance(strategy, TreeStrategy):
         return {"estimator": strategy.estimator}
+    assert isinstance(strategy, ToeplitzStrategy), "it has weights"
     weights = strategy.noise_weights()
     kept = int(np.flatnonzero(np.abs(weights) > LEAST_WEIGHT).max()) + 1
     return {"weights": [round(weight, 5) for weight in weights[:kept].tolist()]}
