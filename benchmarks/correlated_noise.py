@@ -19,7 +19,7 @@ from dpsgd_explorer.accounting import (
     geometric_strategy,
     noise_multiplier,
 )
-from dpsgd_explorer.accounting.correlated.strategies import Strategy
+from dpsgd_explorer.accounting.correlated.strategy import Strategy
 from dpsgd_explorer.accounting.epochs import slots_of
 from dpsgd_explorer.accounting.sampling_schemes import FIXED_SLOTS
 from tools.marked_text import markdown_table, put

@@ -65,6 +65,8 @@ def random_allocation_epsilon(
 
     Source: Feldman and Shenfeld (2025), arXiv:2502.08202.
     """
+    if not isinstance(fixed_slots, bool):
+        validation.refuse("fixed_slots", "True or False", fixed_slots)
     run = _whole_epochs(noise_multiplier, slots, epochs, fixed_slots=fixed_slots)
     return float(epsilon_interval([run], delta))
 

@@ -23,7 +23,6 @@ et al. (2022), arXiv:2202.08312; arXiv:2601.22334 (DP-λCGD, ``geometric_strateg
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,57 +30,14 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.phase import MAX_SLOTS, Phase, phase_with
+from dpsgd_explorer.accounting.correlated.strategy import (
+    Floats,
+    Strategy,
+    checked_workload,
+)
 
-Floats = np.ndarray
-
-
-class Strategy(ABC):
-    """A strategy matrix C of correlated noise for a number of steps."""
-
-    steps: int
-
-    @property
-    @abstractmethod
-    def column_norm(self) -> float:
-        """Norm of the largest column: the sensitivity to one use of a record."""
-
-    @abstractmethod
-    def fixed_slots_sensitivity(self, slots: int) -> float:
-        """Returns the sensitivity to a record used in every ``slots``-th step."""
-
-    @abstractmethod
-    def _variances(self, weights: Floats) -> Floats:
-        """Returns the variance (T,) of each released sum, with sensitivity 1."""
-
-    def prefix_errors(
-        self, workload: Floats | None = None, sensitivity: float | None = None
-    ) -> Floats:
-        """Returns the standard deviation (T,) of each released sum.
-
-        The noise multiplier and the clipping bound are 1.
-
-        Args:
-            workload: Weights (T,) of a gradient in later sums, from the latest step
-                to the earliest; all 1 if None.  See ``momentum_workload``.
-            sensitivity: Sensitivity s of C, ``column_norm`` if None.
-
-        Raises:
-            AccountingError: workload is not one finite weight for each step.
-        """
-        weights = np.ones(self.steps)
-        if workload is not None:
-            weights = validation.numbers("workload", workload)
-            if weights.shape != (self.steps,) or not np.isfinite(weights).all():
-                validation.refuse("workload", f"{self.steps} finite weights", workload)
-        size = self.column_norm if sensitivity is None else sensitivity
-        return np.asarray(size * np.sqrt(self._variances(weights)))
-
-    def rmse(
-        self, workload: Floats | None = None, sensitivity: float | None = None
-    ) -> float:
-        """Returns the root of the mean of the squared ``prefix_errors``."""
-        errors = self.prefix_errors(workload, sensitivity)
-        return float(np.sqrt(np.mean(errors**2)))
+#: Largest coefficient: sums of squares of its multiples are floats.
+MAX_COEFFICIENT = 1e100
 
 
 @dataclass(frozen=True)
@@ -113,13 +69,13 @@ class ToeplitzStrategy(Strategy):
         """
         steps = validation.steps(self.steps, least=1)
         column = validation.numbers("coefficients", self.coefficients)
-        fits = 1 <= column.size <= steps and np.isfinite(column).all()
+        fits = 1 <= column.size <= steps and np.abs(column).max() <= MAX_COEFFICIENT
         if not fits or column[0] != 1:
-            validation.refuse(
-                "coefficients",
-                f"1 to {steps} finite numbers, of which the first is 1",
-                self.coefficients,
+            rule = (
+                f"1 to {steps} numbers of size up to {MAX_COEFFICIENT:g}, of which the "
+                "first is 1"
             )
+            validation.refuse("coefficients", rule, self.coefficients)
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "coefficients", tuple(column.tolist()))
         if self.inverse is not None:
@@ -128,10 +84,14 @@ class ToeplitzStrategy(Strategy):
     def _check_inverse(self, inverse: Floats) -> None:
         column = np.zeros(self.steps)
         column[: self.bands] = self.coefficients
-        fits = 1 <= inverse.size <= self.steps and np.isfinite(inverse).all()
+        fits = _is_inverse(inverse, self.steps)
         if not fits or not np.allclose(_column_of(inverse, self.steps), column):
             rule = "the first column of the inverse of C"
             validation.refuse("inverse", rule, self.inverse)
+        # The noise has these weights.  So the sensitivity is that of their C, and not
+        # of coefficients that were rounded.
+        exact = _column_of(inverse, self.steps)
+        object.__setattr__(self, "coefficients", tuple(exact.tolist()))
         object.__setattr__(self, "inverse", tuple(inverse.tolist()))
 
     @property
@@ -219,11 +179,18 @@ def strategy_of_inverse(weights: Sequence[float], steps: int) -> ToeplitzStrateg
     Raises:
         AccountingError: it is not such a column, or the number of steps is wrong.
     """
-    count, column = validation.steps(steps, least=1), tuple(weights)
-    validation.numbers("inverse", column)
+    count, column = (
+        validation.steps(steps, least=1),
+        validation.numbers("inverse", weights),
+    )
+    if not _is_inverse(column, count):
+        rule = f"1 to {count} finite numbers, of which the first is 1"
+        validation.refuse("inverse", rule, weights)
     with np.errstate(over="ignore", invalid="ignore"):
         of_c = _column_of(column, count)
-    return ToeplitzStrategy(tuple(of_c.tolist()), count, column)
+    # A sum of infinite terms of both signs is no number.
+    grown = np.nan_to_num(of_c, nan=np.inf)
+    return ToeplitzStrategy(tuple(grown.tolist()), count, tuple(column.tolist()))
 
 
 def square_root_strategy(steps: int, bands: int) -> ToeplitzStrategy:
@@ -263,7 +230,9 @@ def banded_strategy(
     """
     start = square_root_strategy(steps, bands)
     steps, bands = start.steps, start.bands
-    weights = np.ones(steps) if workload is None else np.asarray(workload, dtype=float)
+    weights = checked_workload(workload, steps)
+    if not weights.any():
+        validation.refuse("workload", "other than 0 for a step", workload)
     later = np.arange(steps, 0, -1) / steps  # share of sums that contain weight k
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -368,6 +337,8 @@ def fixed_slots(
     if strategy is None:
         uses = -(-count // period)
         return Phase(1.0, sigma / math.sqrt(uses), 1)
+    if not isinstance(strategy, ToeplitzStrategy):
+        validation.refuse("strategy", "a ToeplitzStrategy or None", strategy)
     size = strategy.fixed_slots_sensitivity(period, count)
     return Phase(1.0, sigma * strategy.column_norm / size, 1)
 
@@ -384,6 +355,12 @@ def _solved(column: Sequence[float] | Floats, values: Floats) -> Floats:
     from scipy.signal import lfilter  # slow to import
 
     return np.asarray(lfilter([1.0], column, values))
+
+
+def _is_inverse(column: Floats, steps: int) -> bool:
+    """Returns True for finite numbers that may be the first column of C⁻¹."""
+    fits = 1 <= column.size <= steps and np.isfinite(column).all()
+    return bool(fits and column[0] == 1)
 
 
 def _bands(bands: int, steps: int) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.phase import MAX_SLOTS
-from dpsgd_explorer.accounting.correlated.strategies import Floats, Strategy
+from dpsgd_explorer.accounting.correlated.strategy import Floats, Strategy
 
 ESTIMATORS = ("plain", "online", "full")
 

@@ -11,6 +11,7 @@ from dpsgd_explorer.accounting import (
     Phase,
     Plan,
     ToeplitzStrategy,
+    TreeStrategy,
     banded_strategy,
     fixed_slots,
     gaussian_epsilon,
@@ -179,6 +180,15 @@ def test_a_geometric_strategy_needs_fixed_slots(sampling):
         lambda: strategy_of_inverse((2.0, 1.0), 3),
         lambda: strategy_of_inverse((1.0, -0.5), 1),
         lambda: strategy_of_inverse((1.0, -1e200), 9),
+        lambda: strategy_of_inverse((1.0, -2.0, 3.0), 2000),
+        lambda: strategy_of_inverse((), 3),
+        lambda: strategy_of_inverse(True, 3),
+        lambda: strategy_of_inverse((0.0, 1.0), 3),
+        lambda: ToeplitzStrategy((1.0,), 3, (0.0,)),
+        lambda: fixed_slots(noise_multiplier=1.0, steps=4, slots=2, strategy="tree"),
+        lambda: fixed_slots(
+            noise_multiplier=1.0, steps=3, slots=2, strategy=TreeStrategy(4)
+        ),
         lambda: fixed_slots(noise_multiplier=1.0, steps=4, slots=0),
         lambda: fixed_slots(
             noise_multiplier=1.0, steps=4, slots=2, strategy=geometric_strategy(0.5, 3)
@@ -189,3 +199,8 @@ def test_a_geometric_strategy_needs_fixed_slots(sampling):
 def test_what_is_outside_its_domain_is_rejected(call):
     with pytest.raises(AccountingError, match="must"):
         call()
+
+
+def test_the_sensitivity_is_that_of_the_noise_and_not_of_rounded_coefficients():
+    rounded = ToeplitzStrategy((1.0, 0.499996, 0.25), 3, (1.0, -0.5))
+    assert rounded == geometric_strategy(0.5, 3)

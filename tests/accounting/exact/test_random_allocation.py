@@ -303,3 +303,10 @@ def test_three_slots_of_drawn_settings_agree_with_a_double_integral(seed):
     found = spent(sigma, 3, 3, delta)
     truth = true_epsilon(sigma, 3, delta)
     assert found.lower - 1e-6 <= truth <= float(found) + 1e-6
+
+
+@pytest.mark.parametrize("fixed", ["no", 0, None, float("nan")])
+def test_fixed_slots_are_chosen_by_a_boolean(fixed):
+    run = {"noise_multiplier": 2.0, "slots": 4, "epochs": 2, "delta": 1e-5}
+    with pytest.raises(AccountingError, match="fixed_slots must be True or False"):
+        random_allocation_epsilon(**run, fixed_slots=fixed)

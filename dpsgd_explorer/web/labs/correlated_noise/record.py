@@ -28,7 +28,7 @@ from dpsgd_explorer.accounting import (
     gaussian_noise_multiplier,
     geometric_strategy,
 )
-from dpsgd_explorer.accounting.correlated.strategies import Strategy
+from dpsgd_explorer.accounting.correlated.strategy import Strategy
 from dpsgd_explorer.accounting.correlated.tree import ESTIMATORS
 from dpsgd_explorer.web.questions.rounding import need
 from tools.record.files import write
