@@ -24,8 +24,10 @@ from dpsgd_explorer.accounting.schedules import (
 )
 from dpsgd_explorer.audit.receipts.correlation import (
     FIXED_SLOTS,
+    check_bounds,
     check_columns,
     fixed_slots_of,
+    is_correlated,
 )
 from dpsgd_explorer.audit.receipts.findings import Findings, are_equal
 from dpsgd_explorer.errors import ConfigError, ReceiptError
@@ -74,9 +76,10 @@ class Steps:
         rate, noise = told["sample_rate"], told["noise_multiplier"]
         slots = told.get("slots")
         schedule = self._schedule("noise_schedule")
-        if told["sampling"] == FIXED_SLOTS:
-            if schedule is not None:
-                raise ReceiptError("options.noise_schedule", "must be left out.")
+        has_slots = told["sampling"] == FIXED_SLOTS
+        if schedule is not None and (has_slots or is_correlated(told)):
+            raise ReceiptError("options.noise_schedule", "must be left out.")
+        if has_slots:
             return [fixed_slots_of(told)]
         if schedule is None or not steps:
             return [phase_with(rate, noise, steps, slots, self._bands)]
@@ -142,6 +145,7 @@ class Steps:
         elif "noise_correlation" in told:
             law = "cyclic Poisson"
         check_columns(findings, path, told, most)
+        check_bounds(findings, self.path, told, self.chosen)
         findings.compare(f"{path}sampling", told["sampling"], law)
         findings.require(
             f"{path}neighboring_relation",
@@ -339,7 +343,7 @@ def check_batch_sizes(
         sample_size=told["sample_size"],
         sample_rate=told["sample_rate"],
         # Lost steps leave epochs incomplete.
-        slots=told.get("slots") if drawn == told["steps"] else None,
+        slots=(told.get("slots") or None) if drawn == told["steps"] else None,
     )
     findings.require(
         f"{path}samples",

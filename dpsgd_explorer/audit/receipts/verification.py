@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsgd_explorer.audit.receipts import layout
 from dpsgd_explorer.audit.receipts.canaries import check_audit
-from dpsgd_explorer.audit.receipts.correlation import FIXED_SLOTS
+from dpsgd_explorer.audit.receipts.correlation import FIXED_SLOTS, check_alone
 from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.audit.receipts.spent import (
     check_earlier,
@@ -139,6 +139,7 @@ def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
         plan_steps.check(findings)
     _check_counts(findings, receipt)
     _check_options(findings, receipt)
+    check_alone(findings, receipt)
     check_earlier(findings, receipt, before)
     check_epsilon(findings, receipt, steps)
     if receipt["audit"] is not None:
