@@ -522,12 +522,23 @@ def _canaries(
 def _check_same_run(state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raises ConfigError if the state belongs to a run with other settings."""
     for name, value in settings.items():
-        if state.get(name) != value:
+        saved = state.get(name)
+        if saved == value:
+            continue
+        if name == "users":
             raise ConfigError(
-                name,
-                f"the saved {name} must be this engine's, {value}, "
-                f"got {state.get(name)}.",
+                "user_ids",
+                "the saved users must be this engine's, got a state of other users, or "
+                "of records. Pass the user_ids of the saved run, in the same order.",
             )
+        if isinstance(saved, dict) and isinstance(value, dict):
+            changed = [k for k in value | saved if value.get(k) != saved.get(k)]
+            value, saved = ({k: d.get(k) for k in changed} for d in (value, saved))
+        raise ConfigError(
+            name,
+            f"the saved {name} must be this engine's, {value}, got {saved}. Create "
+            "the engine with the arguments of the saved run.",
+        )
 
 
 def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -> None:

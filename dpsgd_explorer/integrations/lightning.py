@@ -18,9 +18,11 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from dpsgd_explorer import dp
+from dpsgd_explorer.dp.sampling.users import Users
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.integrations.lightning_trainer import (
     check_trainer,
+    count_users,
     given_loader,
     steps_of,
     trained_module,
@@ -28,7 +30,6 @@ from dpsgd_explorer.integrations.lightning_trainer import (
 from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
-    reject_arguments,
     reject_sampling,
     write_receipt,
 )
@@ -63,7 +64,10 @@ class DPCallback(Callback):
             anyone may have seen; see ``PrivacyEngine.load_state_dict``.
         privacy: Arguments of ``dp.PrivacyEngine`` by name, such as ``target_epsilon``,
             ``target_delta``, ``noise_multiplier``, ``max_grad_norm``, ``clipping_fn``
-            or ``noise``.  Sizes and length follow from the trainer and its data.
+            or ``noise``.  Sizes and length follow from the trainer and its data.  With
+            ``user_ids``, one owner per record, ``batch_size`` of the ``DataLoader``
+            counts users, an epoch has each user once on average, and a batch is one
+            call of the module, because the records of a user are clipped together.
 
     Attributes:
         engine: The ``dp.PrivacyEngine`` of the training, or None before ``fit``.
@@ -107,11 +111,6 @@ class DPCallback(Callback):
     def __init__(
         self, *, module: str | None = None, lost_steps: int = 0, **privacy: Any
     ) -> None:
-        reason = (
-            "a trainer counts epochs and splits batches by records; use "
-            "dp.make_private(..., user_ids=...) in a training loop"
-        )
-        reject_arguments({"user_ids": (privacy.get("user_ids") is not None, reason)})
         reject_sampling(privacy)
         if privacy.get("physical_batch_size") is not None:
             raise ConfigError(
@@ -121,6 +120,8 @@ class DPCallback(Callback):
                 "several manual_backward calls over parts of a batch, then one step().",
             )
         self._name, self._lost_steps, self._privacy = module, lost_steps, privacy
+        user_ids = privacy.get("user_ids")
+        self._users = None if user_ids is None else Users(user_ids).count
         self.engine: dp.PrivacyEngine | None = None
         self._plan_is_whole = True  # no earlier phase is added to its epsilon
         self._has_trained = False  # on a batch with records
@@ -133,12 +134,14 @@ class DPCallback(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Checks the arguments of the trainer."""
         if stage == "fit":
+            self._undo.close()  # an interrupted training leaves the engine attached
             check_trainer(trainer)
             self._state = None  # a checkpoint is read after this
+            if self._users is not None:
+                self._undo.callback(count_users(trainer, self._users))
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Creates the engine, with the count of the checkpoint, and its batches."""
-        self._undo.close()  # an interrupted training leaves the engine attached
         given, sample_size = given_loader(trainer)
         if trainer.ckpt_path is not None and self._state is None:
             raise ConfigError(
@@ -153,7 +156,7 @@ class DPCallback(Callback):
         engine = dp.PrivacyEngine(
             trained_module(pl_module, self._name),
             batch_size=given.batch_size,
-            sample_size=sample_size,
+            sample_size=sample_size if self._users is None else self._users,
             steps=steps_of(trainer, pl_module, resumes=self._state is not None),
             **arguments,
         )

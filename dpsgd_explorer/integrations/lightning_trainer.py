@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Never
 
 from lightning.pytorch import LightningModule, Trainer
@@ -56,7 +57,41 @@ def given_loader(trainer: Trainer) -> tuple[DataLoader[Any], int]:
     Raises:
         ConfigError: it is no DataLoader whose batches the engine can draw in its place.
     """
-    loader: Any = trainer.train_dataloader
+    return _checked(trainer.train_dataloader)
+
+
+def count_users(trainer: Trainer, users: int) -> Callable[[], None]:
+    """Makes the trainer count batches of users, so that an epoch has each user once.
+
+    The trainer reads its loader once, and derives the length of an epoch from it,
+    also for ``trainer.estimated_stepping_batches``.
+
+    Args:
+        trainer: The trainer, before it reads its loader.
+        users: Number of users.
+
+    Returns:
+        A function that restores the trainer.
+    """
+    source: Any = trainer.fit_loop._data_source
+    given = source.dataloader
+    source.dataloader = lambda: _UserBatches(given(), users)
+    return lambda: vars(source).pop("dataloader")
+
+
+class _UserBatches(DataLoader[int]):
+    """replaces the loader of records, with the number of batches that users need."""
+
+    def __init__(self, loader: Any, users: int) -> None:
+        self.of_records, _ = _checked(loader)
+        size, drop_last = self.of_records.batch_size, self.of_records.drop_last
+        indices: Any = range(users)
+        super().__init__(indices, batch_size=size, drop_last=drop_last)
+
+
+def _checked(loader: Any) -> tuple[DataLoader[Any], int]:
+    if isinstance(loader, _UserBatches):
+        loader = loader.of_records
     if not isinstance(loader, DataLoader):
         _reject_loader(f"one DataLoader, got {type(loader).__name__}")
     if loader.batch_size is None:

@@ -33,6 +33,9 @@ from dpsgd_explorer.errors import ExplorerError
 class AloneRewrite(Rewrite[nn.Module]):
     """Inputs and outputs: any tree of tensors with one row per sample, or shared.
 
+    It copies the parameters of the module and of all modules inside, which lose their
+    rules; ``FunctionalRewrite`` copies the module's own and keeps the rules inside.
+
     Args:
         one_by_one: If True, the module runs once per sample.  Otherwise it runs once,
             under ``torch.func.vmap``, which excludes branches that depend on values.

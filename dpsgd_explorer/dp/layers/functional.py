@@ -25,7 +25,11 @@ from dpsgd_explorer.errors import ExplorerError
 
 
 class FunctionalRewrite(Rewrite[nn.Module]):
-    """Inputs and outputs: any tree of tensors with one row per sample."""
+    """Inputs and outputs: any tree of tensors with one row per sample.
+
+    It copies the module's own parameters and calls the modules inside on the whole
+    batch, with their rules; ``AloneRewrite`` copies all parameters inside.
+    """
 
     def knows(self, layer: nn.Module, name: str) -> bool:
         return True
