@@ -412,11 +412,11 @@ class EngineState:
         """Returns the JSON values that are equal in all states of one run."""
         return {
             "version": STATE_VERSION,
+            "users": _code(self.users),
             "plan": _plan_data(self.plan),
             "options": self.options.as_data(),
             "audit": 0 if self.canaries is None else self.canaries.count,
             "earlier": phases.as_data(earlier),
-            **({} if self.users is None else {"users": self.users.code}),
         }
 
 
@@ -528,8 +528,8 @@ def _check_same_run(state: Mapping[str, Any], settings: Mapping[str, Any]) -> No
         if name == "users":
             raise ConfigError(
                 "user_ids",
-                "the saved users must be this engine's, got a state of other users, or "
-                "of records. Pass the user_ids of the saved run, in the same order.",
+                "the saved users must be this engine's, got other ones. Pass the "
+                "user_ids of the saved run, in the same order, or none if it had none.",
             )
         if isinstance(saved, dict) and isinstance(value, dict):
             changed = [k for k in value | saved if value.get(k) != saved.get(k)]

@@ -29,8 +29,8 @@ from dpsgd_explorer.integrations.lightning_trainer import (
 )
 from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
+    check_privacy,
     privacy_metrics,
-    reject_sampling,
     write_receipt,
 )
 
@@ -111,14 +111,12 @@ class DPCallback(Callback):
     def __init__(
         self, *, module: str | None = None, lost_steps: int = 0, **privacy: Any
     ) -> None:
-        reject_sampling(privacy)
-        if privacy.get("physical_batch_size") is not None:
-            raise ConfigError(
-                "physical_batch_size",
-                "physical_batch_size must be left out: the trainer steps once per "
-                "batch. Choose a smaller batch_size, or use manual optimization: "
-                "several manual_backward calls over parts of a batch, then one step().",
-            )
+        parts = (
+            "the trainer steps once per batch. Choose a smaller batch_size, or use "
+            "manual optimization: several manual_backward calls over parts of a batch, "
+            "then one step()"
+        )
+        check_privacy(privacy, parts)
         self._name, self._lost_steps, self._privacy = module, lost_steps, privacy
         user_ids = privacy.get("user_ids")
         self._users = None if user_ids is None else Users(user_ids).count

@@ -80,7 +80,7 @@ def count_users(trainer: Trainer, users: int) -> Callable[[], None]:
 
 
 class _UserBatches(DataLoader[int]):
-    """replaces the loader of records, with the number of batches that users need."""
+    """Replaces the loader of records, with the number of batches that users need."""
 
     def __init__(self, loader: Any, users: int) -> None:
         self.of_records, _ = _checked(loader)

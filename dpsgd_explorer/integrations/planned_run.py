@@ -31,16 +31,21 @@ def reject_arguments(rejected: Mapping[str, tuple[bool, str]]) -> None:
             raise ConfigError(name, f"{name} must be left out: {reason}.")
 
 
-def reject_sampling(privacy: Mapping[str, Any]) -> None:
-    """Rejects a sampling that is not the trainer's, and correlated noise.
+def check_privacy(privacy: Mapping[str, Any], parts: str) -> None:
+    """Rejects arguments of the engine that a trainer decides, or cannot have.
 
     Args:
         privacy: Arguments of the engine.
+        parts: Why ``physical_batch_size`` is left out, and what bounds a part instead.
 
     Raises:
-        ConfigError: the sampling is "random_allocation" or "fixed_slots", or noise is
-            correlated.
+        ConfigError: a size or the length is given; the sampling is "random_allocation"
+            or "fixed_slots"; or noise is correlated.
     """
+    reason = "it follows from the trainer and its data"
+    decided = dict.fromkeys(("batch_size", "sample_size", "steps", "epochs"), reason)
+    decided["physical_batch_size"] = parts
+    reject_arguments({n: (privacy.get(n) is not None, r) for n, r in decided.items()})
     sampling = privacy.get("sampling")
     reason = (
         "a trainer's batches are Poisson samples; use dp.make_private(..., "

@@ -28,9 +28,9 @@ from dpsgd_explorer.integrations.per_sample_loss import (
 )
 from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
+    check_privacy,
     privacy_metrics,
     reject_arguments,
-    reject_sampling,
     write_receipt,
 )
 
@@ -116,7 +116,8 @@ class DPTrainer(transformers.Trainer):
         lost_steps: int = 0,
         **options: Any,
     ) -> None:
-        reject_sampling(privacy)
+        parts = "per_device_train_batch_size is the largest part on the device"
+        check_privacy(privacy, parts)
         super().__init__(*args, **options)
         self._privacy, self._lost_steps = dict(privacy), lost_steps
         self.engine: dp.PrivacyEngine | None = None
