@@ -116,6 +116,8 @@ def random_allocation_noise_multiplier(
 
     Returns:
         A noise multiplier whose ``random_allocation_epsilon`` is at most the target.
+        With many slots and a large target, no grid is fine enough for less noise; ε is
+        then below the target.
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the

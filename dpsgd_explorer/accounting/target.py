@@ -24,6 +24,10 @@ from dpsgd_explorer.errors import AccountingError
 #: Tolerance of the log of the noise with random allocation, where an evaluation takes
 #: a second.
 ALLOCATION_TOLERANCE = 1e-6
+#: Below some noise no grid is fine enough, and the bound on ε jumps to the one of known
+#: slots.  Elsewhere, a change of the noise by 0.2% changes ε by less than 5%, unless ε
+#: is nearly 0.
+JUMPS = {"jump": 1e-3, "jump_size": 0.05}
 Setting = TypeVar("Setting", int, float)
 
 
@@ -127,6 +131,7 @@ class Target:
             ),
             start,
             ALLOCATION_TOLERANCE,
+            **JUMPS,
         )
 
     def searchers(self) -> tuple[Accountant, ...]:
@@ -146,6 +151,7 @@ class Target:
             start,
             SLOW_ROOT_TOLERANCE,
             steepness,
+            **(JUMPS if has_slots(phases(start)) else {}),
         )
 
     def search(

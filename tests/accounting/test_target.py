@@ -1,5 +1,6 @@
 """Searches for a target: what confirms them, and what is out of their reach."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,10 @@ from dpsgd_explorer.accounting import (
     sample_rate,
     steps,
 )
+from dpsgd_explorer.accounting.calibration import allocated_noise
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
+from dpsgd_explorer.accounting.core.phase import AllocationPhase
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.errors import AccountingError
 
@@ -92,3 +97,36 @@ def test_a_target_out_of_reach_is_never_told_to_be_infinite(noise):
             target_epsilon=1.0, noise_multiplier=noise, steps=10**6, delta=1e-15
         )
     assert "Infinity" not in str(caught.value)
+
+
+class Counting(ExactAccountant):
+    """An exact accountant with small grids, which counts its answers."""
+
+    def __init__(self):
+        super().__init__(max_points=1 << 12)
+        self.answers = 0
+
+    def searchers(self, relation):
+        return (self,)
+
+    def epsilons(self, *arguments):
+        self.answers += 1
+        return super().epsilons(*arguments)
+
+
+def test_a_search_ends_soon_where_the_bound_of_random_allocation_jumps():
+    """Each answer can take seconds; below the jump no grid is fine enough."""
+    accountant = Counting()
+    target = replace(
+        Target.of(3.0, 1e-5, "exact", ADD_OR_REMOVE_ONE), accountant=accountant
+    )
+    noise = allocated_noise(target, 1000, 1000)
+    answers = accountant.answers
+
+    def spent(noise):
+        run = AllocationPhase(slots=1000, noise_multiplier=noise, steps=1000)
+        return target.spent(accountant, [run])
+
+    assert spent(noise) < 2.9
+    assert spent(noise * 0.997) > 3.1
+    assert answers < 30

@@ -45,6 +45,7 @@ def first_safe(
     high: float,
     tolerance: float = ROOT_TOLERANCE,
     jump: float = 0.0,
+    jump_size: float = MIN_JUMP_SIZE,
 ) -> float:
     """Returns a point at or just above the root of a decreasing function.
 
@@ -54,6 +55,7 @@ def first_safe(
         high: Right end of the bracket.
         tolerance: Half of the largest error of the root.
         jump: Half of the largest error where the function jumps at the root.
+        jump_size: Size of both values next to the root above which it jumps there.
 
     Returns:
         A point with a value that is not positive.  A point at most twice the tolerance
@@ -75,7 +77,7 @@ def first_safe(
         else:
             before, other = other, last
         last = new
-        jumps = min(abs(last[1]), abs(other[1])) > MIN_JUMP_SIZE
+        jumps = min(abs(last[1]), abs(other[1])) > jump_size
         distance = max(tolerance, jump) if jumps else tolerance
         least_share = distance * max(abs(x), 1.0) / abs(other[0] - last[0])
         if least_share > 0.5:
@@ -151,15 +153,20 @@ def least_noise(
     start: float = 1.0,
     tolerance: float = ROOT_TOLERANCE,
     steepness: float = 1.0,
+    *,
+    jump: float = JUMP_TOLERANCE,
+    jump_size: float = MIN_JUMP_SIZE,
 ) -> float:
     """Returns the least noise multiplier at which a falling function is not positive.
 
     Args:
         excess: Function of the noise multiplier, from -1 to 1, such as
-            ``relative_excess``.  Where it jumps from 1 to -1, the tolerance is 1e-6.
+            ``relative_excess``.
         start: Guess with which the search starts.
         tolerance: As for ``first_safe``, for the logarithm of the noise multiplier.
         steepness: About -d log ε / d log σ; it decides the first stride.
+        jump: Tolerance where the function jumps from jump_size to -jump_size or more.
+        jump_size: See jump.
 
     Returns:
         At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
@@ -175,7 +182,7 @@ def least_noise(
     if low == high and high > 0:
         return math.inf
     if low < high:
-        high = first_safe(of_log, low, high, tolerance, JUMP_TOLERANCE)
+        high = first_safe(of_log, low, high, tolerance, jump, jump_size)
     return min(math.exp(high), MAX_NOISE_MULTIPLIER)
 
 
