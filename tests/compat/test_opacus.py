@@ -193,8 +193,18 @@ def test_without_poisson_sampling_there_is_no_epsilon():
     engine, model, optimizer, loader = made_private(poisson_sampling=False)
     assert isinstance(loader, DataLoader)
     train(model, optimizer, loader)
-    with pytest.raises(PrivacyError, match="assume_poisson"):
+    with pytest.raises(PrivacyError, match="assume_poisson") as caught:
         engine.get_epsilon(1e-3)
+    assert "poisson_sampling=False" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("user_ids", "Use dp.PrivacyEngine"), ("user_idz", "no equivalent here")],
+)
+def test_an_argument_that_opacus_lacks_names_the_engine_that_has_it(name, words):
+    with pytest.raises(ConfigError, match=f"{name} .*{words}"):
+        made_private(**{name: [0, 1]})
 
 
 class Stream(IterableDataset):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, TypedDict
 
 import torch
@@ -110,7 +111,10 @@ def checked(given: Options) -> dict[str, Any]:
     """
     options: dict[str, Any] = {**DEFAULTS, **given}
     for name in options.keys() - DEFAULTS.keys() - ADAPTIVE.keys():
-        raise ConfigError(name, f"{name} has no equivalent here. Leave it out.")
+        remedy = "has no equivalent here. Leave it out."
+        if name in signature(dp.PrivacyEngine).parameters:
+            remedy = f"is no argument of Opacus. Use dp.PrivacyEngine(..., {name}=...)."
+        raise ConfigError(name, f"{name} {remedy}")
     if not options["batch_first"]:
         raise ConfigError(
             "batch_first",

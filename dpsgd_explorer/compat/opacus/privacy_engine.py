@@ -241,7 +241,13 @@ class PrivacyEngine:
             PrivacyError: ``make_private`` was not called, or the assumptions of the
                 accountant do not hold.
         """
-        return self._made().get_epsilon(delta)
+        engine = self._made()
+        try:
+            return engine.get_epsilon(delta)
+        except PrivacyError as error:
+            if engine.options.sampling == "unchecked":
+                error.add_note("Leave out poisson_sampling=False to draw such batches.")
+            raise
 
     def save_checkpoint(
         self,
