@@ -202,33 +202,19 @@ class SafetyCheck(CheckPasses):
         self._module.eval()
 
     def _check_sum(self, call: Any, targets: Any, samples: Samples) -> None:
+        """Checks that each parameter's sum is a gradient of autograd, in a precision.
+
+        In bfloat16 a deep model's gradients differ from those in float32 already in the
+        forward; those of autograd in bfloat16 differ in their sums over positions.
+        """
         named = {n: p for n, p in self._module.named_parameters() if p.requires_grad}
-        expected = self._reference(call, targets, named)
-        largest = 0.0
-        errors = dict.fromkeys(named, 0.0)
-        reached: set[str] = set()
-        for name, total in self._sums(samples):
-            reached.add(name)
-            largest = max(largest, largest_entry(total))
-            shard, reference = (
-                stored_part(total, named[name], self._ranks),
-                expected[name],
-            )
-            error = (
-                largest_entry(shard)
-                if reference is None
-                else largest_difference(shard, reference)
-            )
-            if not error <= errors[name]:  # also if the error is NaN
-                errors[name] = error
-        if not math.isfinite(largest):
-            raise NotFiniteError
-        for name, reference in expected.items():
-            if reference is not None and name not in reached:
-                errors[name] = largest_entry(reference)  # used outside of any layer
-        limit = self._tolerance * largest
-        wrong = [i for i, name in enumerate(named, 1) if not errors[name] <= limit]
-        worst = self._ranks.largest(wrong[0] if wrong else 0)  # on any rank
+        wrong, worst = set(named), 0
+        for expected in self._references(call, targets, named):
+            wrong &= self._unlike(expected, named, samples)
+            first = min(i for i, n in enumerate(named, 1) if n in wrong) if wrong else 0
+            worst = self._ranks.largest(first)  # on any rank
+            if not worst:
+                break
         if worst:
             self._gradient_engine.fault = [*named][worst - 1].rpartition(".")[0]
             alone = self._gradient_engine.runs_alone
@@ -242,6 +228,36 @@ class SafetyCheck(CheckPasses):
                 f"loss_reduction requires. Call the layer instead, {other_engine}or "
                 "change loss_reduction."
             )
+
+    def _unlike(
+        self,
+        expected: Mapping[str, Tensor | None],
+        named: Mapping[str, nn.Parameter],
+        samples: Samples,
+    ) -> set[str]:
+        """Returns the names of the parameters whose sums differ from the expected."""
+        largest = 0.0
+        errors = dict.fromkeys(named, 0.0)
+        reached: set[str] = set()
+        for name, total in self._sums(samples):
+            reached.add(name)
+            largest = max(largest, largest_entry(total))
+            shard = stored_part(total, named[name], self._ranks)
+            reference = expected[name]
+            error = (
+                largest_entry(shard)
+                if reference is None
+                else largest_difference(shard, reference)
+            )
+            if not error <= errors[name]:  # also if the error is NaN
+                errors[name] = error
+        if not math.isfinite(largest):
+            raise NotFiniteError
+        for name, reference in expected.items():
+            if reference is not None and name not in reached:
+                errors[name] = largest_entry(reference)  # used outside of any layer
+        limit = self._tolerance * largest
+        return {name for name, error in errors.items() if not error <= limit}
 
     def _suspect(self, parameter: str) -> str:
         """Returns the most likely cause, a layer rule of the user; "" without one."""
@@ -264,24 +280,27 @@ class SafetyCheck(CheckPasses):
             for name, total in totals.items():
                 yield name, total.div_(scale)
 
-    def _reference(
+    def _references(
         self, call: Any, targets: Any, named: dict[str, nn.Parameter]
-    ) -> dict[str, Tensor | None]:
-        """Returns the gradients of autograd by name, in float32 if possible.
+    ) -> Iterator[dict[str, Tensor | None]]:
+        """Yields the gradients of autograd by name: in float32, then in the module's.
 
-        Torch sums bfloat16 gradients over positions in bfloat16.  Their round-off is
-        larger than any tolerance that would still show a mistake.
+        Torch sums bfloat16 gradients over positions in bfloat16.  Their round-off may
+        be larger than any tolerance that would still show a mistake.
         """
+        if self._tolerance > TOLERANCE and not is_sharded(self._module):
+            found = None
+            # A module whose forward converts to a fixed dtype may fail in float32.
+            with suppress(*MODULE_ERRORS), self._without_engine():
+                found = self._float32_reference(call, targets, named)
+            if found is not None:
+                yield found
         with self._without_engine():
             reshard(self._module)
-            if self._tolerance > TOLERANCE and not is_sharded(self._module):
-                # A module whose forward converts to a fixed dtype may fail in float32.
-                with suppress(*MODULE_ERRORS):
-                    return self._float32_reference(call, targets, named)
             with self._pass(call):
                 loss = self._loss(call_module(self._module, call), call, targets)
                 gradients = gradients_of(loss, [*named.values()])
-        return dict(zip(named, gradients, strict=True))
+        yield dict(zip(named, gradients, strict=True))
 
     def _float32_reference(
         self, call: Any, targets: Any, named: dict[str, nn.Parameter]

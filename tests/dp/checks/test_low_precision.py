@@ -88,6 +88,58 @@ def test_honest_models_pass_at_any_length(make, length, seeds):
         model(inputs(model, length))
 
 
+def deep_linear():
+    layers = [(nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 16)) for _ in range(20)]
+    return nn.Sequential(
+        nn.Linear(16, 16), *(layer for some in layers for layer in some)
+    )
+
+
+def deep_convolution():
+    layers = [nn.Conv2d(3, 8, 3, padding=1)]
+    for _ in range(6):
+        layers += [nn.GroupNorm(2, 8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1)]
+        layers += [nn.MaxPool2d(3, 1, 1)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+DEEP = {
+    "linear": (deep_linear, (4, 16)),
+    "convolution": (deep_convolution, (4, 3, 8, 8)),
+}
+
+
+@pytest.mark.parametrize(("make", "shape"), DEEP.values(), ids=DEEP)
+def test_deep_models_whose_forward_drifts_from_float32_pass(make, shape):
+    """Their gradients in bfloat16 are those of autograd, but not those in float32."""
+    torch.manual_seed(0)
+    model = make()
+    attached(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        model(torch.randn(shape))
+
+
+class Reading(nn.Module):
+    """A deep model that uses a share of its first weight outside the layer."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.inside, self.share = deep_linear(), share
+
+    def forward(self, x):
+        return self.inside(x) + self.share * x @ self.inside[0].weight.T
+
+
+@pytest.mark.parametrize("share", [0.5, -1.0])
+def test_mistakes_are_refused_in_a_deep_model_too(share):
+    torch.manual_seed(0)
+    model = Reading(share)
+    attached(model)
+    wrong = pytest.raises(UnsupportedModuleError, match="do not add up")
+    with torch.autocast("cpu", torch.bfloat16), wrong:
+        model(torch.randn(4, 16))
+
+
 class Borrowing(Positions):
     """Uses a share of a weight outside its layer."""
 
