@@ -114,16 +114,13 @@ ALONE: dict[str, tuple[Callable[[], object], str]] = {
         ranks.main,
         "Step time and memory of several processes that train one model; DDP's too.",
     ),
-    "accelerator": (
-        accelerator.main,
-        "GPT-2, a billion parameters with LoRA, and noise; needs a GPU.",
-    ),
 }
 """{command: (function, help)} of the commands without options."""
 
 HELP = {
     "core": "CPU time and memory of each model with each method.",
     "growth": "Time and memory for growing batch, width and length.",
+    "accelerator": "Models of published size on a GPU, with other libraries if asked.",
     **{name: text for name, (_, text) in ALONE.items()},
     "report": "Write the stored results into docs/explanation/performance.md.",
 }
@@ -177,14 +174,34 @@ def _parser() -> argparse.ArgumentParser:
         default=steps.SECONDS,
         help="measuring time per method of the command core; default: %(default)s",
     )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="command accelerator: measure Opacus and FastDP too",
+    )
+    parser.add_argument(
+        "--device",
+        default="cuda",
+        help="command accelerator: device; cpu rehearses with small models and stores "
+        "nothing; default: %(default)s",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=accelerator.MINUTES,
+        help="command accelerator: time after which no further measurement begins; "
+        "default: %(default)s",
+    )
     return parser
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the commands of the command line."""
     asked = _parser().parse_args(arguments)
-    one_thread()
     commands = asked.command or HELP
+    if "accelerator" in commands:  # before the number of threads is set
+        accelerator.main(asked.device, asked.minutes, peers=asked.peers)
+    one_thread()
     if "core" in commands:
         for model in asked.models:  # written one by one: it takes a while
             rows = steps.core(model, asked.ways, asked.seconds)
@@ -192,9 +209,8 @@ def main(arguments: list[str] | None = None) -> None:
     if "growth" in commands:
         for axis in asked.axes:
             print(record.update("growth", steps.growth(axis), "axis"))
-    for name, (measure, _) in ALONE.items():
-        if name in commands:
-            measure()
+    for name in [name for name in ALONE if name in commands]:
+        ALONE[name][0]()
     if "report" in commands:
         print(report.write())
 

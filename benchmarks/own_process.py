@@ -13,23 +13,29 @@ import sys
 from typing import Any
 
 
-def output_of(module: str, *arguments: str) -> str:
+def output_of(module: str, *arguments: str, timeout_s: float | None = None) -> str:
     """Return the output of ``python -m module arguments``.
 
     Raises:
-        RuntimeError: the module failed.
+        RuntimeError: the module failed, or did not end within ``timeout_s`` seconds.
     """
     command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=timeout_s
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"did not end within {timeout_s:.0f} s") from error
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return done.stdout
 
 
-def result_of(module: str, *arguments: str) -> Any:
+def result_of(module: str, *arguments: str, timeout_s: float | None = None) -> Any:
     """Return the last line of output of ``python -m module arguments``, as JSON.
 
     Raises:
-        RuntimeError: the module failed.
+        RuntimeError: the module failed, or did not end within ``timeout_s`` seconds.
     """
-    return json.loads(output_of(module, *arguments).splitlines()[-1])
+    output = output_of(module, *arguments, timeout_s=timeout_s)
+    return json.loads(output.splitlines()[-1])

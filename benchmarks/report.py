@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import comparison, record, wall
-from benchmarks.accelerator import measure as accelerator
+from benchmarks.accelerator import tables as accelerator
 from benchmarks.architectures.cases import ARCHITECTURES
 from benchmarks.architectures.ways import NO_OPACUS
 from benchmarks.architectures.ways import WAYS as ARCHITECTURE_WAYS

@@ -1,83 +1,119 @@
-"""GPT-2, and a model with a billion parameters and LoRA, with their steps."""
+"""The measured models in their published sizes, and small ones for a rehearsal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.architectures.cases import next_word_loss
-from benchmarks.architectures.transformers import Gpt2, lora_gpt2
-from benchmarks.architectures.ways import make_private
+from benchmarks.architectures.cases import (
+    LSTM_VOCABULARY,
+    Architecture,
+    TwoLayerLstm,
+    next_word_loss,
+)
+from benchmarks.architectures.convolutional import resnet50
+from benchmarks.architectures.transformers import (
+    BERT_VOCABULARY,
+    CLASSES,
+    Bert,
+    Gpt2,
+    Vit,
+    lora_gpt2,
+)
 
-DEVICE = "cuda"
-VOCABULARY, LENGTH = 50_257, 1_024
-"""GPT-2's."""
+VOCABULARY, LENGTH, BERT_LENGTH, LSTM_LENGTH = 50_257, 1_024, 256, 128
+"""Number of GPT-2's ids, and the lengths of texts."""
 
-SAMPLES, PARTS = 16, 4
-"""Texts of a physical part, and parts of a step."""
-
-LEARNING_RATE = 1e-4
-
-Step = Callable[[int], None]
-"""Makes a step that consists of the given number of physical batches."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model to be measured.
-
-    Attributes:
-        label: Name in the table.
-        make: Returns the model.
-    """
-
-    label: str
-    make: Callable[[], nn.Module]
+PIXELS, IMAGENET_CLASSES = 224, 1_000
 
 
-def _gpt2() -> nn.Module:
-    return Gpt2(12, 768, 12, LENGTH, VOCABULARY)
+def _gpt2(layers: int, width: int, heads: int, **options: bool) -> nn.Module:
+    return Gpt2(layers, width, heads, LENGTH, VOCABULARY, **options)
 
 
 def _lora() -> nn.Module:
     """Return a frozen model in bfloat16, with low-rank adapters in float32."""
-    model = lora_gpt2(Gpt2(20, 2048, 16, LENGTH, VOCABULARY).bfloat16())
+    model = lora_gpt2(_gpt2(20, 2048, 16).bfloat16())
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
     return model
 
 
-MODELS = {
-    "gpt2": Model("GPT-2, 124 million", _gpt2),
-    "lora": Model("LoRA, 1.1 billion", _lora),
+def _language(
+    label: str,
+    make: Callable[[], nn.Module],
+    samples: int,
+    length: int = LENGTH,
+    vocabulary: int = VOCABULARY,
+) -> Architecture:
+    texts = (length,)
+    return Architecture(
+        label, make, texts, vocabulary, vocabulary, texts, next_word_loss, samples
+    )
+
+
+def _pictures(
+    label: str, make: Callable[[], nn.Module], samples: int, pixels: int = PIXELS
+) -> Architecture:
+    shape = (3, pixels, pixels)
+    return Architecture(label, make, shape, 0, IMAGENET_CLASSES, samples=samples)
+
+
+def _texts(
+    label: str,
+    make: Callable[[], nn.Module],
+    samples: int,
+    length: int,
+    vocabulary: int,
+) -> Architecture:
+    return Architecture(label, make, (length,), vocabulary, CLASSES, samples=samples)
+
+
+_UNTIED = "GPT-2 small, head not tied"
+_VIT = partial(Vit, 12, 768, 12, PIXELS, 16, IMAGENET_CLASSES)
+_LSTM = partial(TwoLayerLstm, 512, 1_024)
+_BERT = partial(Bert, 12, 768, 12, BERT_LENGTH)
+
+CASES: dict[str, Architecture] = {
+    "gpt2": _language("GPT-2 small", partial(_gpt2, 12, 768, 12), 16),
+    "vit": _pictures("ViT-B/16", _VIT, 64),
+    "resnet50": _pictures("ResNet-50, groups", resnet50, 64),
+    "lora": _language("GPT-2 with LoRA", _lora, 16),
+    "lstm": _texts("LSTM, two layers", _LSTM, 64, LSTM_LENGTH, LSTM_VOCABULARY),
+    "bert": _texts("BERT base", _BERT, 64, BERT_LENGTH, BERT_VOCABULARY),
+    "gpt2_untied": _language(_UNTIED, partial(_gpt2, 12, 768, 12, is_tied=False), 16),
+    "gpt2_medium": _language("GPT-2 medium", partial(_gpt2, 24, 1_024, 16), 8),
 }
+"""{name: model}, the most important ones first."""
+
+_SMALL = 2, 16, 2  # layers, width, heads
+_SHORT = {"samples": 4, "length": 8}
 
 
-def step_of(name: str, way: str) -> Step:
-    """Return the step of a model; ``way`` is "ordinary" or "hooks"."""
-    torch.manual_seed(0)
-    with torch.device(DEVICE):
-        model = MODELS[name].make()
-        ids = torch.randint(VOCABULARY, (SAMPLES, LENGTH))
-        targets = torch.randint(VOCABULARY, (SAMPLES, LENGTH))
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=LEARNING_RATE, fused=True)
-    if way == "hooks":
-        make_private(model, optimizer, PARTS * SAMPLES)
+def _small_gpt2(**options: bool) -> nn.Module:
+    return Gpt2(*_SMALL, 8, 50, **options)
 
-    def loss() -> Tensor:
-        with torch.autocast(DEVICE, torch.bfloat16):
-            return next_word_loss(model(ids), targets)
 
-    def step(parts: int) -> None:
-        for _ in range(parts):
-            found = loss() if way == "hooks" else loss() / parts
-            found.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
+REHEARSED: dict[str, Architecture] = {
+    "gpt2": _language("", _small_gpt2, **_SHORT, vocabulary=50),
+    "vit": _pictures("", partial(Vit, *_SMALL, 8, 4, IMAGENET_CLASSES), 4, 8),
+    "resnet50": _pictures("", partial(resnet50, (16, 16, 16, 16)), 2, 32),
+    "lora": _language("", lambda: lora_gpt2(_small_gpt2()), **_SHORT, vocabulary=50),
+    "lstm": _texts("", partial(TwoLayerLstm, 8, 8), **_SHORT, vocabulary=50),
+    "bert": _texts("", partial(Bert, *_SMALL, 8), **_SHORT, vocabulary=50),
+    "gpt2_untied": _language(
+        "", partial(_small_gpt2, is_tied=False), **_SHORT, vocabulary=50
+    ),
+    "gpt2_medium": _language("", _small_gpt2, **_SHORT, vocabulary=50),
+}
+"""{name: model} of the rehearsal on a CPU: the same layers in small sizes."""
 
-    return step
+
+def parameters(name: str) -> int:
+    """Return the number of a model's parameters; shared ones count once."""
+    with torch.device("meta"):
+        return sum(p.numel() for p in CASES[name].make().parameters())

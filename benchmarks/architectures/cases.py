@@ -21,13 +21,18 @@ Data = tuple[Tensor, Tensor]
 
 
 class TwoLayerLstm(nn.Module):
-    """Embedding, a two-layer LSTM, and a classifier of its last state."""
+    """Embedding, a two-layer LSTM, and a classifier of its last state.
 
-    def __init__(self) -> None:
+    Args:
+        embedded: Width of the embedding.
+        width: Width of a state.
+    """
+
+    def __init__(self, embedded: int = LSTM_EMBEDDED, width: int = LSTM_WIDTH) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(LSTM_VOCABULARY, LSTM_EMBEDDED)
-        self.lstm = nn.LSTM(LSTM_EMBEDDED, LSTM_WIDTH, 2, batch_first=True)
-        self.head = nn.Linear(LSTM_WIDTH, transformers.CLASSES)
+        self.embedding = nn.Embedding(LSTM_VOCABULARY, embedded)
+        self.lstm = nn.LSTM(embedded, width, 2, batch_first=True)
+        self.head = nn.Linear(width, transformers.CLASSES)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (B, T) to scores (B, classes)."""

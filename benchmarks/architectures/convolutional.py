@@ -1,8 +1,9 @@
-"""ResNet-18 with group normalisation, on 32 by 32 pixels.
+"""ResNet-18 on 32 by 32 pixels and ResNet-50, with group normalization.
 
-Sources: He et al. (2015), arXiv:1512.03385 (basic blocks; the stem for small pictures
-of its section 4.2); Wu and He (2018), arXiv:1803.08494 (groups, here of 16 channels, in
-place of statistics of the batch, which private training cannot use).
+Sources: He et al. (2015), arXiv:1512.03385 (blocks; the stem for small pictures of its
+section 4.2, and for large ones of its table 1); Wu and He (2018), arXiv:1803.08494
+(groups, here of 16 channels, in place of statistics of the batch, which private
+training cannot use).
 """
 
 from __future__ import annotations
@@ -40,6 +41,62 @@ class BasicBlock(nn.Module):
         """Map (B, C, H, W) to (B, C', H / stride, W / stride)."""
         out: Tensor = (self.residual(x) + self.shortcut(x)).relu()
         return out
+
+
+class Bottleneck(nn.Module):
+    """Three convolutions, the middle one of a quarter of the channels, with a shortcut.
+
+    Args:
+        inputs: Channels of the input.
+        outputs: Channels of the output.
+        stride: Stride of the middle convolution.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        inner = outputs // 4
+        self.residual = nn.Sequential(
+            nn.Conv2d(inputs, inner, 1, bias=False),
+            _norm(inner),
+            nn.ReLU(),
+            nn.Conv2d(inner, inner, 3, stride, padding=1, bias=False),
+            _norm(inner),
+            nn.ReLU(),
+            nn.Conv2d(inner, outputs, 1, bias=False),
+            _norm(outputs),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride > 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), _norm(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, C, H, W) to (B, C', H / stride, W / stride)."""
+        out: Tensor = (self.residual(x) + self.shortcut(x)).relu()
+        return out
+
+
+def resnet50(widths: tuple[int, ...] = WIDTHS) -> nn.Module:
+    """Return the network from pictures (B, 3, 224, 224) to scores (B, 1000).
+
+    Args:
+        widths: Channels of the inner convolutions of each stage.
+    """
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, widths[0], 7, 2, padding=3, bias=False),
+        _norm(widths[0]),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, padding=1),
+    ]
+    channels = widths[0]
+    for stage, (width, blocks) in enumerate(zip(widths, (3, 4, 6, 3), strict=True)):
+        for block in range(blocks):
+            stride = 2 if stage > 0 and block == 0 else 1
+            layers.append(Bottleneck(channels, 4 * width, stride))
+            channels = 4 * width
+    pool = nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    return nn.Sequential(*layers, *pool, nn.Linear(channels, 1_000))
 
 
 def resnet18() -> nn.Module:

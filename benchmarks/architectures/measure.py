@@ -76,7 +76,7 @@ def _prepared(
     parts: dict[str, Part] = {}
     skipped: dict[str, str] = {}
     for way in ways:
-        reason = reason_to_skip(case, way)
+        reason = reason_to_skip(way)
         try:
             if not reason:
                 part = WAYS[way][1](case)

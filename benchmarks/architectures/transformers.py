@@ -94,23 +94,36 @@ class Block(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT with its pooler and a classifier of the whole text."""
+    """BERT with its pooler and a classifier of the whole text.
 
-    def __init__(self) -> None:
+    Args:
+        layers: Number of blocks.
+        width: Width d.
+        heads: Number of heads per attention.
+        length: Maximum number of positions of a text.
+    """
+
+    def __init__(
+        self,
+        layers: int = LAYERS,
+        width: int = WIDTH,
+        heads: int = HEADS,
+        length: int = LENGTH,
+    ) -> None:
         super().__init__()
-        self.words = nn.Embedding(BERT_VOCABULARY, WIDTH, padding_idx=0)
-        self.positions = nn.Embedding(LENGTH, WIDTH)
-        self.segments = nn.Embedding(SEGMENTS, WIDTH)
-        self.norm = nn.LayerNorm(WIDTH)
-        blocks = [Block(WIDTH, HEADS, normalises_first=False) for _ in range(LAYERS)]
+        self.words = nn.Embedding(BERT_VOCABULARY, width, padding_idx=0)
+        self.positions = nn.Embedding(length, width)
+        self.segments = nn.Embedding(SEGMENTS, width)
+        self.norm = nn.LayerNorm(width)
+        blocks = [Block(width, heads, normalises_first=False) for _ in range(layers)]
         self.blocks = nn.Sequential(*blocks)
-        self.pooler = nn.Linear(WIDTH, WIDTH)
-        self.classifier = nn.Linear(WIDTH, CLASSES)
+        self.pooler = nn.Linear(width, width)
+        self.classifier = nn.Linear(width, CLASSES)
         self.apply(_initialise)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (B, T) to scores (B, classes)."""
-        places = torch.arange(ids.shape[1]).expand_as(ids)
+        places = _places(ids)
         segments = torch.zeros_like(ids)
         embedded = self.words(ids) + self.positions(places) + self.segments(segments)
         hidden = self.blocks(self.norm(embedded))
@@ -119,7 +132,7 @@ class Bert(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """GPT-2 with its language-modelling head, which shares the embedding's weight.
+    """GPT-2 with its language-modelling head.
 
     Args:
         layers: Number of blocks.
@@ -127,6 +140,7 @@ class Gpt2(nn.Module):
         heads: Number of heads per attention.
         length: Maximum number of positions of a text.
         vocabulary: Number of ids.
+        is_tied: If True, the head shares the embedding's weight, as published.
     """
 
     def __init__(
@@ -136,6 +150,8 @@ class Gpt2(nn.Module):
         heads: int = HEADS,
         length: int = LENGTH,
         vocabulary: int = GPT2_VOCABULARY,
+        *,
+        is_tied: bool = True,
     ) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary, width)
@@ -147,38 +163,55 @@ class Gpt2(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         self.apply(_initialise)
-        self.head.weight = self.words.weight
+        if is_tied:
+            self.head.weight = self.words.weight
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (B, T) to scores (B, T, vocabulary)."""
-        places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        places = _places(ids)
         hidden = self.blocks(self.words(ids) + self.positions(places))
         scores: Tensor = self.head(self.norm(hidden))
         return scores
 
 
 class Vit(nn.Module):
-    """ViT on 32 by 32 pixels in patches of 4, with a class token."""
+    """ViT with a class token.
 
-    def __init__(self) -> None:
+    Args:
+        layers: Number of blocks.
+        width: Width d.
+        heads: Number of heads per attention.
+        pixels: Height and width of a picture.
+        patch: Height and width of a patch.
+        classes: Number of classes.
+    """
+
+    def __init__(
+        self,
+        layers: int = LAYERS,
+        width: int = VIT_WIDTH,
+        heads: int = VIT_HEADS,
+        pixels: int = PIXELS,
+        patch: int = PATCH,
+        classes: int = PICTURE_CLASSES,
+    ) -> None:
         super().__init__()
-        patches = (PIXELS // PATCH) ** 2
-        self.patches = nn.Conv2d(3, VIT_WIDTH, PATCH, stride=PATCH)
-        self.class_token = nn.Embedding(1, VIT_WIDTH)
-        self.positions = nn.Embedding(1 + patches, VIT_WIDTH)
-        blocks = [Block(VIT_WIDTH, VIT_HEADS) for _ in range(LAYERS)]
+        self.patches = nn.Conv2d(3, width, patch, stride=patch)
+        self.class_token = nn.Embedding(1, width)
+        self.positions = nn.Embedding(1 + (pixels // patch) ** 2, width)
+        blocks = [Block(width, heads) for _ in range(layers)]
         self.blocks = nn.Sequential(*blocks)
-        self.norm = nn.LayerNorm(VIT_WIDTH)
-        self.head = nn.Linear(VIT_WIDTH, PICTURE_CLASSES)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
         self.apply(_initialise)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """Map pictures (B, 3, 32, 32) to scores (B, classes)."""
+        """Map pictures (B, 3, H, W) to scores (B, classes)."""
         embedded = self.patches(pictures).flatten(2).transpose(1, 2)
-        first = torch.zeros(len(pictures), 1, dtype=torch.long)
+        first = torch.zeros(len(pictures), 1, dtype=torch.long, device=pictures.device)
         tokens = torch.cat([self.class_token(first), embedded], 1)
-        places = torch.arange(tokens.shape[1]).expand(len(pictures), -1)
-        hidden = self.norm(self.blocks(tokens + self.positions(places)))
+        positions = self.positions(_places(tokens[..., 0]))
+        hidden = self.norm(self.blocks(tokens + positions))
         scores: Tensor = self.head(hidden[:, 0])
         return scores
 
@@ -220,6 +253,14 @@ def bias_only_bert() -> nn.Module:
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.endswith("bias") or "classifier" in name)
     return model
+
+
+def _places(x: Tensor) -> Tensor:
+    """Return the places 0, 1, ... of the tokens, (B, T).
+
+    They are contiguous: Opacus's ghost clipping fails on an expanded tensor.
+    """
+    return torch.arange(x.shape[1], device=x.device).repeat(len(x), 1)
 
 
 def _initialise(module: nn.Module) -> None:

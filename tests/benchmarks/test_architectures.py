@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks import record, report
+from benchmarks.accelerator import cases as accelerator
 from benchmarks.architectures import measure, ways
 from benchmarks.architectures.cases import ARCHITECTURES
 from benchmarks.architectures.ways import WAYS
@@ -34,6 +35,20 @@ def test_resnet_has_the_published_number_of_parameters():
     assert count == 11_689_512 - 513_000 - 9_408 + 5_130 + 1_728
 
 
+def test_models_of_published_size_have_the_published_number_of_parameters():
+    # GPT-2: "124M" and "355M" (Radford et al. 2019).  ViT-B/16: torchvision's vit_b_16
+    # has 86,567,656.  ResNet-50: torchvision's resnet50 has 25,557,032.
+    assert accelerator.parameters("gpt2") == 124_439_808
+    assert accelerator.parameters("gpt2_medium") == 354_823_168
+    assert accelerator.parameters("vit") == 86_567_656
+    assert accelerator.parameters("resnet50") == 25_557_032
+
+
+def test_an_untied_head_has_a_weight_of_its_own():
+    tied, untied = map(accelerator.parameters, ("gpt2", "gpt2_untied"))
+    assert untied - tied == 50_257 * 768
+
+
 @pytest.mark.long("benchmarks")
 @pytest.mark.parametrize("name", list(ARCHITECTURES))
 def test_an_architecture_is_trained_in_parts(name):
@@ -48,13 +63,13 @@ def test_ordinary_and_private_parts_add_up_to_one_step(monkeypatch):
     """Two equal parts, of which the last ends the batch, move weights once."""
     monkeypatch.setattr(ways, "NOISE_MULTIPLIER", 0.0)
     monkeypatch.setattr(ways, "CLIPPING_BOUND", 1e6)
-    monkeypatch.setattr(ways, "PARTS", 2)
+    setting = ways.Setting(parts=2)
     case = replace(ARCHITECTURES["lstm"], samples=SMALL, inputs=(6,))
     before = weights_of(case.model())
     moved = []
     for way in ("ordinary", "hooks"):
         model = case.model()
-        part = WAYS[way][1](replace(case, make=lambda model=model: model))
+        part = WAYS[way][1](replace(case, make=lambda model=model: model), setting)
         part(False)
         assert torch.equal(weights_of(model), before)
         part(True)

@@ -145,7 +145,7 @@ def test_the_share_of_ddps_scaling_is_that_of_the_speed_ups():
 def test_of_several_processes_the_middle_one_counts(monkeypatch):
     said = iter([1.4, 1.1, 1.2])
 
-    def output_of(module, *arguments):
+    def output_of(module, *arguments, timeout_s=None):
         timings = {"hooks": {"ratio": next(said)}, "ordinary": {"ratio": 1.0}}
         return f"a warning\n{json.dumps(timings)}\n"
 
@@ -157,7 +157,7 @@ def test_of_several_processes_the_middle_one_counts(monkeypatch):
 def test_why_a_way_is_not_measured_is_said_once(monkeypatch):
     asked = []
 
-    def output_of(module, *arguments):
+    def output_of(module, *arguments, timeout_s=None):
         asked.append(arguments)
         base = {"ratio": 1.0, "milliseconds": 2.0}
         return json.dumps({"ordinary": base, "vmap": {"skipped": "too large"}})
