@@ -72,6 +72,10 @@ class Mechanism(ABC):
     def pure_epsilon(self, relation: NeighboringRelation) -> float:
         """Returns the largest finite loss, infinite if there is none."""
 
+    def concentration(self, relation: NeighboringRelation) -> float:
+        """Returns ρ of zero-concentrated privacy, infinite if none is known."""
+        return math.inf
+
     @property
     def failure(self) -> float:
         """The probability of an infinite loss."""
@@ -154,6 +158,11 @@ class DiscreteGaussianMechanism(Mechanism):
 
     def pure_epsilon(self, relation: NeighboringRelation) -> float:
         return math.inf
+
+    def concentration(self, relation: NeighboringRelation) -> float:
+        """Returns ρ, as for continuous noise (Canonne et al. 2020, Theorem 4)."""
+        shift = relation.sensitivity * self.sensitivity
+        return shift**2 / (2 * self.scale**2)
 
     def top(self, tail: float, relation: NeighboringRelation) -> float:
         losses, p_tails, _ = self._tails(relation)

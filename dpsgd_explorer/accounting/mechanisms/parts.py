@@ -46,6 +46,7 @@ class Part:
         failure: Probability of an infinite loss.
         pure: Largest finite loss, infinite if there is none.
         count: Repetitions.
+        concentration: ρ of zero-concentrated privacy, infinite if none is known.
         attained: Bounds on the curve of a pair of outputs that some data reach, in this
             direction and in the other one; None if ``curves`` has lower bounds.
     """
@@ -57,6 +58,7 @@ class Part:
     failure: float = 0.0
     pure: float = math.inf
     count: int = 1
+    concentration: float = math.inf
     attained: Callable[[Floats], list[Curve]] | None = None
 
 
@@ -99,6 +101,7 @@ def part_of(
         mechanism.failure,
         mechanism.pure_epsilon(relation),
         count,
+        mechanism.concentration(relation),
     )
 
 
@@ -182,10 +185,17 @@ def repeated_end(part: Part, top: float, tail: float) -> float:
     """Returns a loss that the sum of the repetitions exceeds with at most ``tail``.
 
     For a loss of at most a in size, its mean is at most a tanh(a/2), and Hoeffding's
-    inequality bounds the sum.
+    inequality bounds the sum.  With zero-concentrated privacy ρ, the sum exceeds
+    nρ + t with a probability of at most e^(-t²/4nρ) (Bun and Steinke 2016).
     """
-    if part.count == 1 or not math.isfinite(part.pure):
-        return part.count * top
-    mean = part.pure * math.tanh(part.pure / 2)
-    spread = part.pure * math.sqrt(-2 * part.count * math.log(tail))
-    return min(part.count * part.pure, part.count * mean + spread)
+    end = part.count * top
+    if part.count == 1:
+        return end
+    if math.isfinite(part.concentration):
+        rho = part.count * part.concentration
+        end = min(end, rho + 2 * math.sqrt(-rho * math.log(tail)))
+    if math.isfinite(part.pure):
+        mean = part.pure * math.tanh(part.pure / 2)
+        spread = part.pure * math.sqrt(-2 * part.count * math.log(tail))
+        end = min(part.count * part.pure, part.count * mean + spread)
+    return end
