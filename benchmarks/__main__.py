@@ -28,6 +28,7 @@ from benchmarks.engine import checks, correlated_steps, dp_trainer, noise, overh
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
 from benchmarks.site import (
+    device_curve,
     first_point,
     hostile,
     main_thread,
@@ -113,6 +114,10 @@ ALONE: dict[str, tuple[Callable[[], object], str]] = {
     "distributed": (
         ranks.main,
         "Step time and memory of several processes that train one model; DDP's too.",
+    ),
+    "device_curve": (
+        device_curve.main,
+        "Curves of seeded runs on a GPU, compared with the CPU's.",
     ),
 }
 """{command: (function, help)} of the commands without options."""

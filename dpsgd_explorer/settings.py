@@ -9,6 +9,7 @@
 | ``DPSGD_WORKERS`` | ``auto``: see below | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
 | ``DPSGD_KERNELS`` | ``exact`` | CPU speed-ups; ``fast``: other last bits; or ``off`` |
+| ``DPSGD_DEVICE`` | ``cpu`` | where runs train; or ``auto``, ``cuda``, ``cuda:N`` |
 | ``DPSGD_WEB_THREADS`` | 96 | threads of the web server |
 | ``DPSGD_RUN_SECONDS`` | 1800 | limit of one run that has a core to itself |
 | ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run; at least 600 |
@@ -35,7 +36,9 @@
 The two addresses and the secrets may be in files: the path is in the variable with
 ``_FILE`` added to the name.  ``quotas.Quotas`` has the variables of quotas.
 ``DPSGD_WORKERS=auto`` means one run per core, three in the public profile, as far as
-memory allows: see ``machine``.  With ``DPSGD_FRONT=nginx`` and names in ``DPSGD_HOSTS``
+memory allows: see ``machine``.  ``DPSGD_DEVICE=auto`` means a GPU where PyTorch finds
+one, else the CPU.  The default is ``cpu``, because no run of the site has been measured
+on a GPU yet.  With ``DPSGD_FRONT=nginx`` and names in ``DPSGD_HOSTS``
 the profile is ``public`` by default.  Other addresses than loopback in ``HOST`` need
 ``DPSGD_FRONT=nginx``, ``DPSGD_BEHIND_PROXY=1`` or ``DPSGD_ALLOW_DIRECT=1``.
 """
@@ -61,6 +64,8 @@ from dpsgd_explorer.validation import one_of
 LANGUAGES_DIR = Path(__file__).parent / "languages"
 #: Choices of the kernels of a run, see ``training.cpu.kernels``.
 KERNELS = ("exact", "fast", "off")
+#: Devices of trainings: the CPU, a GPU where there is one, or a GPU (by its number).
+DEVICE = re.compile(r"cpu|auto|cuda(:[0-9]{1,3})?")
 #: Programs that accept connections in front of the web server.
 FRONTS = ("none", "nginx")
 #: Value of DPSGD_WORKERS that sizes the number of runs to the machine.
@@ -139,6 +144,7 @@ class Settings:
     workers: int = 1
     threads: int = 1
     kernels: str = "exact"
+    device: str = "cpu"
     web_threads: int = 96
     run_seconds: int = 1800
     run_memory_mib: int = 4096
@@ -230,6 +236,7 @@ class Settings:
             workers=_workers(values, profile, threads),
             threads=threads,
             kernels=_one_of(values, "DPSGD_KERNELS", KERNELS, cls.kernels),
+            device=_device(values, cls.device),
             web_threads=_number(values, "DPSGD_WEB_THREADS", cls.web_threads),
             run_seconds=_number(values, "DPSGD_RUN_SECONDS", cls.run_seconds),
             run_memory_mib=_number(
@@ -270,6 +277,7 @@ class Settings:
             "DPSGD_WORKERS": str(self.workers),
             "DPSGD_THREADS": str(self.threads),
             "DPSGD_KERNELS": self.kernels,
+            "DPSGD_DEVICE": self.device,
             "DPSGD_WEB_THREADS": str(self.web_threads),
             "DPSGD_RUN_SECONDS": str(self.run_seconds),
             "DPSGD_RUN_MEMORY_MIB": str(self.run_memory_mib),
@@ -321,6 +329,18 @@ def _workers(values: Mapping[str, str], profile: str, threads: int) -> int:
     if values.get("DPSGD_WORKERS", AUTO) == AUTO:
         return machine.runs_at_a_time(threads, for_many=profile == "public")
     return _number(values, "DPSGD_WORKERS", 1)
+
+
+def _device(values: Mapping[str, str], default: str) -> str:
+    """Reads the device of trainings; ``training.devices`` looks for the GPU."""
+    name = values.get("DPSGD_DEVICE", default)
+    if not DEVICE.fullmatch(name):
+        raise ConfigError(
+            "DPSGD_DEVICE",
+            "DPSGD_DEVICE must be cpu, auto, cuda or cuda:N, with N the number of a "
+            f"GPU, got {name!r}.",
+        )
+    return name
 
 
 def _count(values: Mapping[str, str], name: str, default: str) -> int | None:

@@ -26,6 +26,7 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(
             "DPSGD_WORKERS": "29",
             "DPSGD_THREADS": "3",
             "DPSGD_KERNELS": "off",
+            "DPSGD_DEVICE": "cuda:1",
             "DPSGD_WEB_THREADS": "40",
             "DPSGD_RUN_SECONDS": "60",
             "DPSGD_RUN_MEMORY_MIB": "700",

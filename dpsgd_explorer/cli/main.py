@@ -194,18 +194,22 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from dpsgd_explorer.runs.worker.device_check import with_device
     from dpsgd_explorer.server.supervisor import serve
 
     settings = Settings.from_environment()
     logs.configure(settings.operation.log_format)
+    if options.only != "web":
+        with_device(settings)  # the worker looks too; here the error ends the command
     return serve(settings, options.only)
 
 
 def _work(options: argparse.Namespace) -> int:
     from dpsgd_explorer.runs.worker.consumer import Consumer
+    from dpsgd_explorer.runs.worker.device_check import with_device
     from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
 
-    settings = Settings.from_environment()
+    settings = with_device(Settings.from_environment())
     logs.configure(settings.operation.log_format)
     consumer = Consumer(settings, loads_first=True)
     if options.until_stdin_closes:
@@ -236,7 +240,7 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     settings = Settings.from_environment(creates_folder=False)
     performance = PerformanceSettings.from_settings(settings)
     if processes.group is not None:
-        check_group(config)
+        check_group(config, settings.device)
         performance = replace(performance, group=processes.group)
     writes = processes.writes
     progress = sys.stderr if options.json else sys.stdout

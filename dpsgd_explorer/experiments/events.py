@@ -5,6 +5,7 @@
     ``max_grad_norm``, ``expected_batch_size``, ``steps`` (planned), ``sample_size``,
     ``delta``, ``accountant``, ``status`` (of the ε of the whole run: "exact", "bound",
     "approximation" or "not private"), ``private``, ``norm_edges`` (null if not private)
+    on a GPU also ``device``, its name; other runs were trained on a CPU
     with correlated noise also ``bands``, the steps of a round
     with random allocation also ``slots``, the steps of an epoch; a ``step`` between two
     evaluations then has the ε of a later step, which bounds its own

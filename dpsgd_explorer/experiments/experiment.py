@@ -25,7 +25,7 @@ from dpsgd_explorer.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class PerformanceSettings:
-    """Resources of a run; the computed numbers do not depend on them.
+    """Resources of a run; settings and ε do not depend on them.
 
     Attributes:
         num_threads: Number of torch threads.  Another number changes the order of
@@ -33,6 +33,8 @@ class PerformanceSettings:
         kernels: Kernels of ``training.cpu.kernels`` to use: "exact" for those that
             change no bit, "fast" also for float32 products with other rounding, "off"
             for none.
+        device: Device of runs of kind "training": "cpu", "auto" (a GPU where torch
+            finds one), "cuda" or "cuda:N".  Another device rounds differently.
         cache_dir: Folder for computed features, created if missing; None stores them
             in memory, and the next process computes them again.
         read_table: Returns the file of a visitor's table by name, None for a missing
@@ -43,6 +45,7 @@ class PerformanceSettings:
 
     num_threads: int = 1
     kernels: str = "exact"
+    device: str = "cpu"
     cache_dir: Path | None = None
     read_table: Callable[[str], bytes | None] | None = None
     on_progress: Callable[[int, int], None] | None = None
@@ -58,6 +61,7 @@ class PerformanceSettings:
         return cls(
             num_threads=settings.threads,
             kernels=settings.kernels,
+            device=settings.device,
             cache_dir=settings.instance_dir / "cache",
             on_progress=on_progress,
         )

@@ -68,6 +68,11 @@ def packed(state: Mapping[str, Any]) -> bytes:
 
 
 def unpacked(checkpoint: bytes) -> dict[str, Any]:
-    """Returns the state of a result of ``packed``; no code in the checkpoint runs."""
-    state: dict[str, Any] = torch.load(io.BytesIO(checkpoint), weights_only=True)
+    """Returns the state of a result of ``packed``; no code in the checkpoint runs.
+
+    All tensors are on the CPU, from which a run on any device copies them.
+    """
+    state: dict[str, Any] = torch.load(
+        io.BytesIO(checkpoint), map_location="cpu", weights_only=True
+    )
     return state

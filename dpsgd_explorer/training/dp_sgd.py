@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.accounting import RenyiFilter
 from dpsgd_explorer.accounting.spending import FILTER
+from dpsgd_explorer.dp.backends.full_precision import full_precision
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import DivergedError
@@ -24,7 +25,7 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE, WHILE_LOOKING, Event
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.training import inputs, models
+from dpsgd_explorer.training import devices, inputs, models
 from dpsgd_explorer.training.artifacts import packed, unpacked, weights_file
 from dpsgd_explorer.training.cpu import kernels
 from dpsgd_explorer.training.cpu.threads import threads
@@ -101,7 +102,8 @@ class TrainingExperiment(Experiment):
                 performance.on_progress,
             )
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
-        self._model = models.of_config(config, seed)
+        self._device = devices.find(performance.device)
+        self._model = models.of_config(config, seed).to(self._device)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
         self._snapshots = self._snapshots_of(self._schedule)
         ranks = ALONE if performance.group is None else Ranks.of(performance.group)
@@ -121,14 +123,16 @@ class TrainingExperiment(Experiment):
         chosen = self._performance.kernels
         with ExitStack() as undo:
             undo.enter_context(threads(self._performance.num_threads))
-            if chosen != "off":
+            if self._device.type != "cpu":
+                undo.enter_context(full_precision())  # as on the CPU
+            elif chosen != "off":
                 products = chosen == "fast"
                 undo.enter_context(kernels.in_use(self._model, products=products))
             yield
 
     def weights(self) -> dict[str, Tensor]:
-        """Returns the model's parameters and buffers by name."""
-        return dict(self._model.state_dict())
+        """Returns the model's parameters and buffers by name, on the CPU."""
+        return {name: x.cpu() for name, x in self._model.state_dict().items()}
 
     def weights_file(self) -> bytes:
         """Returns the weights as a safetensors file with settings and receipt."""
@@ -234,7 +238,7 @@ class TrainingExperiment(Experiment):
             group["lr"] = self._current.learning_rate_at(self._step)
         indices = next(self._train_step.batches)
         rows, targets = self._data.train[indices], self._data.train_targets[indices]
-        loss, shown = self._take_step(rows, targets)
+        loss, shown = self._take_step(rows.to(self._device), targets.to(self._device))
         self._step += 1
         self._check_finite("loss", 0.0 if loss is None else loss)
         for name, parameter in self._model.named_parameters():
@@ -271,7 +275,7 @@ class TrainingExperiment(Experiment):
         if self._tested_after == self._step:
             return
         self._tested_after = self._step
-        scores = predict(self._model, self._data.test)
+        scores = predict(self._model, self._data.test, self._device)
         accuracy, loss = evaluate(scores, self._data.test_targets)
         self._check_finite("test loss", loss)
         self._tested = {"test_accuracy": accuracy, "test_loss": loss}
@@ -325,6 +329,8 @@ class TrainingExperiment(Experiment):
             "private": config.private,
             "norm_edges": self._train_step.norm_edges,
         }
+        if self._device.type != "cpu":
+            data["device"] = devices.model_name(self._device)
         if plan.slots is not None:
             data["slots"] = plan.slots
         if plan.bands > 1:
@@ -363,10 +369,18 @@ def _differs(name: str, now: TrainingConfig, before: TrainingConfig) -> bool:
 
 
 @torch.no_grad()
-def predict(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Returns the scores of each class: [N, ...] -> [N, classes, ...]."""
+def predict(
+    model: nn.Module, inputs: Tensor, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Returns the scores of each class, on the CPU: [N, ...] -> [N, classes, ...].
+
+    Args:
+        model: The model.
+        inputs: Inputs of all records, on the CPU.
+        device: Device of the model.
+    """
     batches = torch.split(inputs, EVALUATION_BATCH_SIZE)
-    return torch.cat([model(batch) for batch in batches])
+    return torch.cat([model(batch.to(device)).cpu() for batch in batches])
 
 
 def evaluate(scores: Tensor, targets: Tensor) -> tuple[float, float]:

@@ -70,7 +70,7 @@ class LanguageModel(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Maps bytes (B, T) to scores of the next bytes (B, 256, T)."""
-        positions = torch.arange(ids.shape[1]).expand(ids.shape)
+        positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
         x = self.bytes(ids) + self.positions(positions)
         for block in self.blocks:
             x = block(x)
@@ -139,9 +139,10 @@ def written(
         seed: Seed of the random bytes.
     """
     generator = torch.Generator().manual_seed(seed)
+    device = next(model.parameters()).device
     ids = torch.tensor([list(f"\n{start}".encode())] * count)
     while ids.shape[1] < DECODER_LENGTH:
-        shares = model(ids)[:, :, -1].softmax(1)
+        shares = model(ids.to(device))[:, :, -1].softmax(1).cpu()
         drawn = torch.multinomial(shares, 1, generator=generator)
         ids = torch.cat([ids, drawn], dim=1)
     lines = (bytes(row).decode(errors="replace") for row in ids[:, 1:].tolist())

@@ -59,7 +59,7 @@ class Microscope:
         def record(*_: object) -> None:
             gradients = [p.grad for p in self._model.parameters()]
             flat = [g.flatten() for g in gradients if g is not None]
-            self._noisy = torch.cat(flat).double()
+            self._noisy = torch.cat(flat).double().cpu()
 
         handle = self._optimizer.register_step_pre_hook(record)
         try:
@@ -68,7 +68,7 @@ class Microscope:
             handle.remove()
 
     def gradients(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Returns the gradients of the first records as rows, [n, parameters].
+        """Returns the first records' gradients as rows, on the CPU: [n, parameters].
 
         Call it before the step.  Shapes: inputs [B, ...], targets [B],
         or [B, T] for texts.
@@ -81,7 +81,7 @@ class Microscope:
             model, F.cross_entropy, inputs[:count], targets[:count]
         )
         flat = [gradients.flatten(1) for gradients in by_parameter.values()]
-        return torch.cat(flat, dim=1).double()
+        return torch.cat(flat, dim=1).double().cpu()
 
     def data(self, gradients: Tensor, norms: Tensor | None) -> dict[str, Any]:
         """Returns the data of the ``microscope`` event; call it after the step.
@@ -96,7 +96,7 @@ class Microscope:
         if plan.slots is not None:
             batch_size = plan.mean_batch_size
         bound = config.max_grad_norm if config.private else math.inf
-        norms = gradients.norm(dim=1) if norms is None else norms.double()
+        norms = gradients.norm(dim=1) if norms is None else norms.double().cpu()
         norms = norms[norms.isfinite()].sort(descending=True).values
         factors = _factors(gradients, bound)  # [n]
         clipped = gradients * factors[:, None]

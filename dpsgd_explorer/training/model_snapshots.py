@@ -143,7 +143,7 @@ def encoded_weights(model: nn.Module) -> dict[str, dict[str, Any]]:
 
     An entry is ``scale`` times a signed byte, with an error of at most ``scale`` / 2.
     """
-    return {name: _encoded(p.detach()) for name, p in model.named_parameters()}
+    return {name: _encoded(p.detach().cpu()) for name, p in model.named_parameters()}
 
 
 def _encoded(values: Tensor) -> dict[str, Any]:

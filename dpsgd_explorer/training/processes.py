@@ -176,8 +176,15 @@ def _report(store: Store, message: str) -> None:
         store.set(PRINTED_KEY, "")
 
 
-def check_group(config: RunConfig) -> None:
+def check_group(config: RunConfig, device: str) -> None:
     """Raises ConfigError for a run that several processes cannot share."""
+    if device != "cpu":
+        raise ConfigError(
+            "DPSGD_DEVICE",
+            f"DPSGD_DEVICE must be cpu under torchrun, got {device}: several processes "
+            "train one model on CPUs only. Set DPSGD_DEVICE=cpu, or start a single "
+            "process: python -m dpsgd_explorer train.",
+        )
     training = as_training(config)
     if training is None or not training.private:
         name, value = ("kind", config.kind) if training is None else ("private", False)

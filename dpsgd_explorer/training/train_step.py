@@ -355,6 +355,6 @@ def norm_counts(norms: Tensor, edges: list[float]) -> list[int]:
     norms that are not finite.
     """
     inner = torch.tensor(edges[1:-1], dtype=torch.float64)
-    bins = torch.bucketize(norms[norms.isfinite()].double(), inner)
+    bins = torch.bucketize(norms[norms.isfinite()].double().cpu(), inner)
     counts: list[int] = torch.bincount(bins, minlength=len(edges) - 1).tolist()
     return counts

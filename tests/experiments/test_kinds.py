@@ -97,10 +97,10 @@ def test_one_kind_is_one_training(name):
     assert kinds.as_training(config) is (config if name == "training" else None)
     assert KINDS[name].compared == (name == "training")
     if name == "training":
-        check_group(config)
+        check_group(config, "cpu")
         return
     with pytest.raises(ConfigError, match=f"kind must be training .*, got {name}:"):
-        check_group(config)
+        check_group(config, "cpu")
 
 
 @pytest.mark.parametrize("word", [field.name for field in fields(Kind)])

@@ -31,7 +31,7 @@ from dpsgd_explorer.dp.noise.base import NoiseSource
 from dpsgd_explorer.errors import PrivacyError
 
 CHANGED = (
-    "correlated noise must be added to sums of one shape, dtype and device in all "
+    "correlated noise must be added to sums of one shape and dtype in all "
     "steps, with one noise multiplier and one clipping bound; {}. Create a new engine "
     "with after= for other parameters."
 )
@@ -137,8 +137,9 @@ class CorrelatedNoise:
             self._deviation = standard_deviation
         if chunk >= len(self._rows) or self._rows[chunk] != self._row:
             raise PrivacyError(CHANGED.format("there are more values, or a step began"))
-        past = self._past[chunk]
-        kinds = [(len(x), x.dtype, x.device) for x in (*past[:1], values)]
+        # A state may come from a run on another device.
+        past = self._past[chunk] = [x.to(values.device) for x in self._past[chunk]]
+        kinds = [(len(x), x.dtype) for x in (*past[:1], values)]
         if kinds[0] != kinds[-1]:
             raise PrivacyError(CHANGED.format(f"got {kinds[-1]} after {kinds[0]}"))
         if standard_deviation != self._deviation:

@@ -1,9 +1,10 @@
 """Pool of the training processes of one consumer, some of them always warm.
 
 Loading torch and the data takes seconds, so it is done ahead of time.  On Linux a fork
-server loads them, and each training process is a fork of the server.  On other systems
-each training process loads them separately, one process after another, because current
-runs need the cores.  The number of spare processes is the number of runs that can start
+server loads them, and each training process is a fork of the server.  On other systems,
+and if runs use a GPU, each training process loads them separately, one process after
+another, because current runs need the cores: CUDA does not work in a fork of a process
+that has used it.  The number of spare processes is the number of runs that can start
 together, as far as there is memory.
 """
 
@@ -35,6 +36,7 @@ SPARE_DELAY_SECONDS = 1.5
 MAX_DELAY_SECONDS = 60.0
 # Two spares, so that a run can start right after another even with one worker.
 MIN_SPARES = 2
+CPU = "cpu"
 # Duration of loading after which the next process may load at the same time.
 MAX_LOADING_SECONDS = 60.0
 
@@ -127,7 +129,7 @@ class ProcessPool:
         self._spare_due = 0.0
         self._died = 0  # spares that ended in a row before they were taken
         self._most = max(MIN_SPARES, settings.workers)
-        self._forks = can_fork()
+        self._forks = settings.device == CPU and can_fork()
         self._server: ForkServer | None = None
         #: Duration of the last loading in seconds; None before the first.
         self.load_seconds: float | None = None
@@ -204,7 +206,9 @@ class ProcessPool:
 def environment(settings: Settings) -> dict[str, str]:
     """Returns the environment variables of training processes."""
     threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
-    return without_secrets(os.environ | settings.to_environment()) | threads
+    # Autograd starts threads for each GPU that it sees, and then cannot be forked.
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if settings.device == CPU else {}
+    return without_secrets(os.environ | settings.to_environment()) | threads | hidden
 
 
 def _still_loads(process: TrainingProcess, now: float) -> bool:
