@@ -249,3 +249,9 @@ def test_no_entry_costs_nothing(accountant):
     assert Odometer().epsilon(DELTA, accountant) == 0.0
     with pytest.raises(AccountingError, match="delta"):
         Odometer().epsilon(2.0, accountant)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, b"\xff", '{"version": 1}', "5"])
+def test_a_text_that_is_no_checkpoint_is_named(text):
+    with pytest.raises(AccountingError, match="Pass the text that to_json returned"):
+        Odometer.from_json(text)

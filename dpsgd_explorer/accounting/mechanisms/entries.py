@@ -19,6 +19,8 @@ from dpsgd_explorer.errors import AccountingError
 VERSION = 1
 DP_SGD, GAUSSIAN = "dp_sgd", "gaussian"
 MECHANISMS = (DP_SGD, GAUSSIAN, RANDOM_ALLOCATION)
+#: Errors of a text that is not JSON.
+NOT_JSON = (json.JSONDecodeError, UnicodeDecodeError)
 #: Name of a stored privacy loss distribution.
 DISTRIBUTION = "privacy_loss_distribution"
 
@@ -100,7 +102,7 @@ def entries_of(text: str) -> list[Entry | MechanismEntry]:
         if unknown := data.keys() - {"version", "entries"}:
             raise KeyError(*unknown)
         return [_entry(entry) for entry in data["entries"]]
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, RecursionError, *NOT_JSON) as error:
         raise AccountingError(
             f"odometer must be a checkpoint of an odometer, got {text[:80]!r}. "
             "Pass the text that to_json returned.",
