@@ -40,6 +40,7 @@ from dpsgd_explorer.web.http.proxies import TrustedProxies
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
+from dpsgd_explorer.web.hub.chapters.text import unbroken
 from dpsgd_explorer.web.operation import metrics, requests
 from dpsgd_explorer.web.operation.requests import RequestTimes
 from dpsgd_explorer.web.pages import (
@@ -120,6 +121,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     # One byte above the limit, because Flask silently truncates longer bodies.
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.filters["unbroken"] = unbroken
     app.jinja_env.undefined = StrictUndefined  # a misspelt name is an error
     catalogue = None
     if settings.language != Settings.language:

@@ -21,7 +21,6 @@ from dpsgd_explorer.web.forms.starts import Rules, Starts, read_starts
 from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.hub.chapters.readings import reading_of
 from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, TRACKS, Chapter
-from dpsgd_explorer.web.hub.chapters.text import unbroken
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.teach.exercises import exercise
@@ -155,7 +154,6 @@ def _lesson_page(chapter: Chapter) -> str:
         sections=[s for s in reading.sections if s[0] not in NOT_TAUGHT],
         widgets=widgets_of(chapter),
         tracks=TRACKS,
-        unbroken=unbroken,
     )
 
 

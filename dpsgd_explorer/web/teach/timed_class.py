@@ -20,7 +20,6 @@ from dpsgd_explorer.web.http.services import classes
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.hub.chapters.readings import reading_of
 from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
-from dpsgd_explorer.web.hub.chapters.text import unbroken
 from dpsgd_explorer.web.hub.widgets.randomised_response.survey import (
     SURVEY_EPSILON,
     standard_error,
@@ -318,7 +317,6 @@ def _plan_page() -> str:
         misconceptions=MISCONCEPTIONS,
         chapters=CHAPTERS,
         questions=sheet_questions(),
-        unbroken=unbroken,
     )
 
 

@@ -133,6 +133,7 @@ def test_every_number_of_the_shown_run_comes_from_its_events(about):
     expected = [f"{accuracy:.2f}", cost, round_up(spent)]
     both = Limits.of(run.config.plan.phases, spent, run.config.delta).percents
     assert shown == [*expected, both["this run"]]
+    about = about.replace("\N{NO-BREAK SPACE}", " ")
     assert f"would allow {both['ε alone']} %" in about
     for value in shown:
         assert f'<span class="num">{value}</span>' in about

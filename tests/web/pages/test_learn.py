@@ -389,7 +389,17 @@ def test_numbers_are_not_parted_from_their_sign():
         "at ε\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3 and 50\N{NO-BREAK SPACE}% of "
         "<var>C</var>\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}1"
     )
-    assert unbroken("a = b") == "a = b"
+    assert unbroken("q ≤ 1 at C = 2") == (
+        "q\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}1 at "
+        "C\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}2"
+    )
+    for as_it_is in (
+        "a = b",
+        "<pre>C = 1</pre>",
+        '<input value="ε = 3">',
+        "<textarea>ε = 3</textarea>",
+    ):
+        assert unbroken(as_it_is) == as_it_is
     for other in (
         '<a id="1e-5">',
         "<pre>1e-5</pre>",

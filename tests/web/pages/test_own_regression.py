@@ -161,7 +161,7 @@ def test_the_page_and_its_link_say_who_can_read_the_run(client, table, run_id):
     said = "the links of these runs work in this browser only"
     assert said in client.get("/data/").text
     page = client.get(f"/runs/{run_id}/").text
-    assert "Copy link</button> (works in this browser only)" in page
+    assert "Copy link</button> (the link works in this browser only)" in page
     assert "except a run on your own table" in page
 
 

@@ -19,7 +19,7 @@ from dpsgd_explorer.web.hub.chapters.table import (
     neighbours,
     part_of,
 )
-from dpsgd_explorer.web.hub.chapters.text import headings, unbroken
+from dpsgd_explorer.web.hub.chapters.text import headings
 
 
 def _load(chapter: Chapter) -> ModuleType:
@@ -57,7 +57,6 @@ def render(chapter: Chapter, *, text_alone: bool = False) -> str:
         before=before,
         after=after,
         headings=headings,
-        unbroken=unbroken,
         tracks=TRACKS,
     )
 

@@ -34,7 +34,12 @@ NOT_PROSE = re.compile(
     r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<[^>]*>)",
     re.DOTALL,
 )
-SCRIPT = re.compile(r"(<script.*?</script>)", re.DOTALL)
+# What a program, or the server, reads again.
+NOT_SHOWN = re.compile(
+    r"(<(script|pre|textarea)\b.*?</\2>|<input\b[^>]*>)",
+    re.DOTALL,
+)
+SIGN = re.compile(r"(?<=[εσδηCqN>]) ([=≤≥≈]) (?=[−\d.∞])")  # "ε = 3"
 SMALL_NUMBER = re.compile(r"\d[\d.]*e-\d+")
 ON_ONE_LINE = r'<span class="num">\g<0></span>'
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
@@ -46,16 +51,17 @@ def headings(text: str) -> list[tuple[str, str]]:
 
 
 def unbroken(text: Markup) -> Markup:
-    """Keeps "ε = 3", "50 %" and "1e-5" on one line, except in scripts' data."""
-    parts = SCRIPT.split(text)
-    parts[::2] = map(_unbroken, parts[::2])
-    return Markup("".join(parts))
+    """Keeps "ε = 3", "50 %" and "1e-5" on one line, except in code and in data."""
+    parts: list[str] = []
+    end = 0
+    for kept in NOT_SHOWN.finditer(text):
+        parts += (_unbroken(text[end : kept.start()]), kept[0])
+        end = kept.end()
+    return Markup("".join((*parts, _unbroken(text[end:]))))
 
 
 def _unbroken(text: str) -> str:
-    together = re.sub(
-        r"(?<=[εσδη>]) = (?=[\d.∞])", f"{NO_BREAK_SPACE}={NO_BREAK_SPACE}", text
-    )
+    together = SIGN.sub(rf"{NO_BREAK_SPACE}\1{NO_BREAK_SPACE}", text)
     together = re.sub(r"(?<=\d) %", f"{NO_BREAK_SPACE}%", together)
     parts = NOT_PROSE.split(together)
     parts[::2] = [SMALL_NUMBER.sub(ON_ONE_LINE, prose) for prose in parts[::2]]

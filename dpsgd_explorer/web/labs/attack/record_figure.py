@@ -42,7 +42,7 @@ def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Pictu
             "mark is the attacked model, trained "
             + ("with it" if record["joined"] else "without it")
         ),
-        wide=_draw(record, logits, (904, 300), left=190),
+        wide=_draw(record, logits, (904, 300), left=220),
         narrow=_draw(record, logits, (342, 300), left=12),
         head=("models", "lowest", "median", "highest", "attacked model"),
         rows=tuple(_row(key, name, record, logits) for key, name in ROWS.items()),

@@ -266,7 +266,7 @@ def _draw_names(
     else:
         heights = fanned(heights, LABEL_GAP, bottom=plot.y.start)
     for (_, name), height in zip(ends, heights, strict=True):
-        css = f"line s-{COLOURS[name]}{DASHES.get(name, '')}"
+        css = f"line legend s-{COLOURS[name]}{DASHES.get(name, '')}"
         plot.marks.append(
             f'<path class="{css}" d="M{left:.1f} {height:.1f}h{SAMPLE_PX - 6}"/>'
         )

@@ -14,16 +14,21 @@ export function part(element, name) {
 export function write(element, name, words, colours = []) {
   const place = part(element, name);
   if (!colours.length) {
-    place.textContent = words;
+    place.textContent = unbroken(words);
     return;
   }
   place.replaceChildren(...spans(words, colours).map(([passage, colour]) => {
-    if (!colour) return passage;
+    if (!colour) return unbroken(passage);
     const span = document.createElement("span");
     span.className = `said-${colour}`;
-    span.textContent = passage;
+    span.textContent = unbroken(passage);
     return span;
   }));
+}
+
+/** Keeps "ε = 3" and "50 %" on one line, like the server. @param {string | number} words */
+function unbroken(words) {
+  return String(words).replace(/(?<=[εσδηCqN]) ([=≤≥≈]) (?=[−\d.∞])/g, "\u00a0$1\u00a0").replace(/(?<=\d) %/g, "\u00a0%");
 }
 
 /** Pure: a text cut into [passage, colour or ""]; passages that do not occur are left out. */

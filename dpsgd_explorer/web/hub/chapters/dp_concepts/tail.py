@@ -78,7 +78,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.path([(other_edge, 0), (other_edge, _scaled(other_edge))], "axis")
     plot.path([(other_edge, BAND), (edge, BAND)], "line thin s-budget")
     plot.text((0.5, BAND), "the ε-band", "budget halo", "middle", (0, -6))
-    plot.text((-0.9, density(-0.9, 0)), "without you", "private halo", "end", (-8, -4))
+    plot.text((0, density(0, 0)), "without you", "private halo", "middle", (0, -8))
     plot.text((0.62, _scaled(0.62)), "e^ε × without you", "budget halo", shift=(10, 4))
     if narrow:
         plot.text((1.5, density(1.5, 1)), "with you", "private halo", shift=(10, 0))

@@ -119,7 +119,7 @@ def _errors(size: tuple[int, int], *, narrow: bool) -> Markup:
         left=44,
         right=64 if narrow else 130,
     )
-    plot.y_axis([(y, f"{y:g}") for y in (0.1, 1, 10, 100)], "points, log scale")
+    plot.y_axis([(y, f"{y:g}") for y in (1, 10, 100)], "points, log scale")
     plot.x_axis([(x, f"{x:g}") for x in (0.1, 0.3, 1, 3)], "ε, log scale")
     for people in PEOPLE:
         line = plot.curve(partial(_error_in_points, people), "s-private")

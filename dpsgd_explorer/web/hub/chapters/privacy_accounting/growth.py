@@ -164,10 +164,10 @@ def _grow(size: tuple[int, int], *, narrow: bool) -> Markup:
         curve = [(p.steps, getattr(p, name)) for p in points]
         plot.line(curve, line)
         if narrow:
-            if name == "composed":
-                plot.text(curve[-32], label, f"{words} halo", "start", (4, 20))
-            else:
+            if name == "summed":
                 plot.text(curve[-32], label, f"{words} halo", "end", (-4, -8))
+            else:  # below its line, where no tick of the axis is
+                plot.text(curve[-40], label, f"{words} halo", "start", (4, 20))
         else:
             plot.text(curve[-1], label, f"{words} halo", "start", (10, 4.5))
     for upper, lower, _ in GAPS:

@@ -186,7 +186,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.text((last, 100 * rows[-1][1]), "the odd one", "attack halo", "end", (-9, 9))
     # The upper left is empty: a visitor's guess is further right or lower.
     for height, words, css in ((95, "ordinary", "attack"), (87, "private", "private")):
-        plot.speck((0, height), f"f-{css}", 3 if narrow else 5)
+        plot.speck((0, height), f"f-{css} legend", 3 if narrow else 5)
         plot.text((0, height), words, f"{css} halo", "start", (10, 5))
     return plot.svg(
         f"Two dots for each of {toy.SIZE} records. Without privacy they rise to "

@@ -52,11 +52,13 @@ export function gradients(chart, data, state, step, isClipped) {
     const isChosen = i === chosen;
     const isOdd = state.drawn[i] === data.odd;
     const colour = isOdd ? "attack" : isChosen ? "ink" : "private";
+    const isLeft = tip[0] < zero[0] && tip[0] > 92; // outside the circle, if its name has room there
+    const name = isLeft ? [tip[0] - 14, tip[1] + 4] : [clamp(tip[0] + 10, 4, width - 78), tip[1] + (tip[1] > zero[1] ? 18 : -8)];
     return [
       ...(isClipped && length(full) > state.bound ? [line([tip, at(full)], "thin s-twin dotted"), disc(at(full), 2.5, "f-twin")] : []),
       ...arrow(zero, tip, `${isChosen || isOdd ? "" : "thin "}s-${colour}`, `f-${colour}`, isChosen ? 11 : 8),
       ...(isOdd ? mark24(tip) : []),
-      ...(isChosen ? [text([clamp(tip[0] + 10, 4, width - 78), clamp(tip[1] + (tip[1] > zero[1] ? 18 : -8), 16, height - 6)], `record ${state.chosen + 1}`, isOdd ? "attack halo" : "strong halo")] : []),
+      ...(isChosen ? [text([name[0], clamp(name[1], 16, height - 6)], `record ${state.chosen + 1}`, isOdd ? "attack halo" : "strong halo", isLeft ? "end" : "start")] : []),
     ];
   });
   const circle = (css) => ({name: "circle", attributes: {class: css, cx: zero[0], cy: zero[1], r: radius}});

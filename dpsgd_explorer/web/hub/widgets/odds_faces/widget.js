@@ -90,13 +90,14 @@ function curve(chart, data, limits, index, guesses) {
   const points = limits.map(({percent}, i) => [x(i), y(Number(percent))]);
   const every = width > 340 ? 1 : 2;
   const isLow = Number(limits[index].percent) < 80;
+  const isLeft = index > 8 || (isLow && index > 2); // the line rises to the right
   return [
     ...[low, middle, 100].flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], `${value} %`, "", "end")]),
     ...data.epsilons.flatMap((epsilon, i) => (i % every ? [] : [text([x(i), height - 8], epsilon, "", "middle")])),
     text([width, height - 38], "ε, in uneven steps", "halo", "end"),
     line(points, "s-attack"), circles(points, 3, "f-attack"),
     line([[x(index), bottom], points[index]], "thin s-ink dotted"), disc(points[index], 6.5, "f-ink"),
-    text([points[index][0] + (index > 8 ? -12 : 0), points[index][1] + (isLow ? -13 : 26)], `${limits[index].percent} %`, "ink halo", index > 8 ? "end" : "middle"),
+    text([points[index][0] + (isLeft ? -12 : 0), points[index][1] + (isLow ? -13 : 26)], `${limits[index].percent} %`, "ink halo", isLeft ? "end" : "middle"),
     ...guesses.flatMap((guess) => [
       diamond([x(guess.index), y(guess.value)], 7, "guess-mark"),
       text([x(guess.index) + (guess.index > 8 ? -12 : 12), y(guess.value) + 18], `you: ${guess.words}`, "ink halo", guess.index > 8 ? "end" : "start"),

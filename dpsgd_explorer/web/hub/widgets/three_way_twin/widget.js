@@ -73,14 +73,14 @@ function waterfall(chart, kinds, {parts, ends}) {
     const top = i * ROW;
     const [from, to] = [x(stops[i]), x(stops[i + 1])];
     const [low, high] = [Math.min(from, to), Math.max(from, to)];
-    const isRight = high + 12 + LABEL <= chart.width;
+    const [at, side] = high + 12 + LABEL <= chart.width ? [high + 12, "start"] : low - 12 >= LABEL ? [low - 12, "end"] : [(low + high) / 2, "middle"];
     return [
       text([2, top + 14], `${name}: ${words}`, `${colour} halo`),
       ...(i ? [] : [rule([from, top + 20], [from, top + 26], "axis")]),
       box([Math.min(from, to), top + 26], Math.abs(to - from), 18, `f-${colour}`),
       rule([to, top + 22], [to, top + ROW + (i ? -14 : 26)], "axis"),
       ...seeds[i].flatMap((value) => [disc([x(value), top + 35], 5, "f-surface"), disc([x(value), top + 35], 3.5, "f-ink")]),
-      text([isRight ? high + 12 : low - 12, top + 40], `${ends[kinds[i].name]} → ${ends[kinds[i + 1].name]} %`, "ink halo", isRight ? "start" : "end"),
+      text([at, top + 40], `${ends[kinds[i].name]} → ${ends[kinds[i + 1].name]} %`, side === "middle" ? "f-surface" : "ink halo", side),
     ];
   });
 }
