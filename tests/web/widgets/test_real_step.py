@@ -105,7 +105,7 @@ def test_page_and_script_compute_the_same_noise():
 
 
 def test_the_page_says_what_it_shows_and_that_it_is_not_private(reading):
-    page = reading.get("/embed/microscope/").text
+    page = reading.get("/embed/microscope/").text.replace("\N{NO-BREAK SPACE}", " ")
     still, live = page.split("data-live hidden")
     for view in (still, live):
         assert '<span class="badge not-private">not private</span>' in view

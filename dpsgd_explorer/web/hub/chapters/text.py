@@ -34,9 +34,9 @@ NOT_PROSE = re.compile(
     r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<[^>]*>)",
     re.DOTALL,
 )
-# What a program, or the server, reads again.
+# Read again by a program or the server; and drawings, whose lines never break.
 NOT_SHOWN = re.compile(
-    r"(<(script|pre|textarea)\b.*?</\2>|<input\b[^>]*>)",
+    r"(<(script|pre|svg|textarea)\b.*?</\2>|<input\b[^>]*>)",
     re.DOTALL,
 )
 SIGN = re.compile(r"(?<=[εσδηCqN>]) ([=≤≥≈]) (?=[−\d.∞])")  # "ε = 3"
