@@ -723,11 +723,14 @@ class LogicalBatch:
             self._begin_sum()  # of an empty batch
         if self._checked and self.total.size != self._drawn:
             drawn = "none was drawn" if self._drawn is None else f"{self._drawn} drawn"
+            others = ""
+            if self._drawn is not None:
+                others = " Run rows that are nobody's record inside engine.public()."
             raise PrivacyError(
                 "each step must use exactly one batch of the engine's loader: "
                 f"{self.total.size} samples went through backward, {drawn}. Iterate "
                 "over the engine's loader, such as engine.poisson_loader(dataset), or "
-                'pass sampling="unchecked".'
+                f'pass sampling="unchecked".{others}'
             )
         if self._to_come:
             self.pending.take_out()

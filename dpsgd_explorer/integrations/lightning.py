@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -312,6 +313,10 @@ def _step_without_records(pl_module: LightningModule) -> Callable[[], None]:
                 optimizer.step()
                 optimizer.zero_grad()
         return None  # in automatic optimization, a step without backward
+
+    # The trainer reads the parameters of the innermost function, for example of the
+    # one that torch.compile has wrapped.
+    vars(training_step)["__wrapped__"] = inspect.unwrap(given)
 
     def restore() -> None:
         del vars(pl_module)["training_step"]

@@ -22,7 +22,8 @@ def test_a_callback_rejects_correlated_noise():
 
 
 @pytest.mark.parametrize(
-    "name", ["batch_size", "sample_size", "steps", "epochs", "physical_batch_size"]
+    "name",
+    ["batch_size", "sample_size", "steps", "epochs", "plan", "physical_batch_size"],
 )
 def test_a_trainer_decides_sizes_and_length(name):
     """A trainer of Hugging Face would otherwise take parts for whole batches."""
