@@ -11,7 +11,7 @@ from dpsgd_explorer.runs.worker.process_pool import ProcessPool, can_fork, envir
 from dpsgd_explorer.settings import Settings
 
 NONE_LIKE_IT = "cuda:99"
-STARTS_TORCH = pytest.mark.long("a process loads torch")
+STARTS_TORCH = pytest.mark.long("real runs")  # a process loads torch
 
 
 @pytest.fixture
