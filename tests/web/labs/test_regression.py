@@ -305,7 +305,8 @@ def test_regimes_that_are_not_recorded_are_computed_when_asked_for(client, monke
 
 def test_a_rate_has_its_dash_before_its_name_and_its_trend_after_it():
     picture = chapter.rates_picture()
-    key = r'<path class="line s-good( \w+)?" d="M[\d. ]+h18"/>\s*<text[^>]*>([^<]+)'
+    mark = r'<path class="line legend s-good( \w+)?" d="M[\d. ]+h18"/>'
+    key = mark + r"\s*<text[^>]*>([^<]+)"
     names = [
         (" dashed", "rate × 10, rising"),
         (" dotted", "rate ÷ 10, falling"),
