@@ -28,7 +28,7 @@ def test_ten_records_are_guessed_by_keyboard_and_scored_below_the_limit(open_pag
     expect(first).to_be_disabled()
     expect(score).to_have_text(re.compile(r"^After all 10 rounds: you \d+, the att"))
     limit = figure.locator('[data-part="limit"]')
-    expect(limit).to_contain_text(re.compile(r"this run: 6\d\.\d %; ε alone: 8\d\."))
+    expect(limit).to_contain_text(re.compile(r"this run: 6\d\.\d\s%; ε alone: 8\d\."))
     expect(limit).to_contain_text("A coin gets")
     expect(score).to_contain_text("you 5,")  # one button all the way is a coin
     right = sum(
