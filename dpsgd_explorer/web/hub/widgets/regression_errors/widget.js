@@ -33,7 +33,7 @@ export function mount(element, data) {
   const speak = speaker(element);
   const redraw = oncePerFrame(() => draw());
   let guesses = [];
-  const chart = new Chart(part(element, "chart"), {height: 256, label: "Median error of each method against epsilon, with the band of eight releases in ten, and the error of always answering the mean", draw: redraw});
+  const chart = new Chart(part(element, "chart"), {height: 240, label: "Median error of each method against epsilon, with the band of eight releases in ten, and the error of always answering the mean", draw: redraw});
 
   function draw() {
     if (!chart.width) return;

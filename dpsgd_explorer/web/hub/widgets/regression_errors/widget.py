@@ -46,7 +46,7 @@ WASHES = {
     "small_noise": "f-wash-good",
 }
 EPSILON_TICKS = 5
-WIDE, NARROW = (816, 340), (342, 256)
+WIDE, NARROW = (816, 340), (342, 240)
 KEY_WIDTH, KEY_SAMPLE, KEY_GAP = 190, 24, 17  # px, of the key inside the plot
 
 
