@@ -64,7 +64,9 @@ def _draw(
     plot.y_axis(_accuracy_ticks(y), "%")
     plot.x_axis(_epsilon_ticks(x, most=4 if narrow else 9), "ε, log scale")
     _draw_front(plot, best)
-    for dot in sorted(dots, key=lambda dot: dot in best):  # the front is drawn last
+    # The arrow keys follow the order of drawing: by ε.  Of runs with one ε the front's
+    # is drawn last, so that an equal run does not hide it.
+    for dot in sorted(dots, key=lambda dot: (dot.epsilon, dot in best)):
         plot.marks.append(_link(plot, dot))
     if best and not narrow:
         _label(plot, best[0], "start")
