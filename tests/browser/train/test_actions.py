@@ -90,7 +90,7 @@ def test_a_setting_is_changed_in_mid_run_or_for_the_next_only(open_page):
     button(page, "One step").click()
     said = page.locator("[data-run-changes]")
     expect(said).to_contain_text(
-        re.compile(r"^Changed after step \d+, .* C 0\.5 → 0\.2\.")
+        re.compile(r"^Changed after step [\d,]+, .* C 0\.5 → 0\.2\.")
     )
     expect(said).to_contain_text("Chosen while looking")
     expect(note).to_be_hidden()
