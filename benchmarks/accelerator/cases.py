@@ -14,7 +14,7 @@ from benchmarks.architectures.cases import (
     TwoLayerLstm,
     next_word_loss,
 )
-from benchmarks.architectures.convolutional import resnet50
+from benchmarks.architectures.convolutional import IMAGENET_CLASSES, resnet50
 from benchmarks.architectures.transformers import (
     BERT_VOCABULARY,
     CLASSES,
@@ -27,7 +27,7 @@ from benchmarks.architectures.transformers import (
 VOCABULARY, LENGTH, BERT_LENGTH, LSTM_LENGTH = 50_257, 1_024, 256, 128
 """Number of GPT-2's ids, and the lengths of texts."""
 
-PIXELS, IMAGENET_CLASSES = 224, 1_000
+PIXELS = 224
 
 
 def _gpt2(layers: int, width: int, heads: int, **options: bool) -> nn.Module:

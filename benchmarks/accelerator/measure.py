@@ -102,11 +102,11 @@ def _failed(field: str, arguments: tuple[str, ...], error: str) -> Any:
     return [{"model": arguments[0], "way": arguments[1], "skipped": error}]
 
 
-def device_rows(device: str) -> Row:
+def described_device(device: str) -> Row:
     """Return the device's name, and the threads of a process."""
     is_gpu = device != "cpu"
     return {
-        "device": torch.cuda.get_device_name(device) if is_gpu else "rehearsal",
+        "device": torch.cuda.get_device_name(device) if is_gpu else "CPU",
         "threads": torch.get_num_threads(),
     }
 
@@ -291,7 +291,7 @@ def _fits(make: Callable[[], Part], device: str) -> bool:
 
 
 TASKS: dict[str, Callable[..., Any]] = {
-    "device": device_rows,
+    "device": described_device,
     "noise": noise,
     "rows": rows,
     "largest": largest,

@@ -99,13 +99,9 @@ def ordinary(case: Architecture, setting: Setting = ON_CPU) -> Part:
     optimizer = setting.optimizer_of(model)
     called = setting.called(model)
 
-    def part(ends: bool) -> None:
-        (setting.loss(called, x, y, case.loss) / setting.parts).backward()
-        if ends:
-            optimizer.step()
-            optimizer.zero_grad()
-
-    return part
+    return _part(
+        lambda: setting.loss(called, x, y, case.loss) / setting.parts, optimizer
+    )
 
 
 def _normals(case: Architecture, setting: Setting = ON_CPU) -> Part:
@@ -152,13 +148,7 @@ def hooks(case: Architecture, setting: Setting = ON_CPU, **options: Any) -> Part
     make_private(model, optimizer, setting.parts * samples, **options)
     called = setting.called(model)
 
-    def part(ends: bool) -> None:
-        setting.loss(called, x, y, case.loss).backward()
-        if ends:
-            optimizer.step()
-            optimizer.zero_grad()
-
-    return part
+    return _part(lambda: setting.loss(called, x, y, case.loss), optimizer)
 
 
 def _opacus(mode: str, case: Architecture, setting: Setting = ON_CPU) -> Part:
@@ -223,13 +213,7 @@ def fastdp(case: Architecture, setting: Setting = ON_CPU) -> Part:
         clipping_fn="Abadi",
     ).attach(optimizer)
 
-    def part(ends: bool) -> None:
-        setting.loss(model, x, y, case.loss).backward()
-        if ends:
-            optimizer.step()
-            optimizer.zero_grad()
-
-    return part
+    return _part(lambda: setting.loss(model, x, y, case.loss), optimizer)
 
 
 opacus_hooks, opacus_ghost = partial(_opacus, "hooks"), partial(_opacus, "ghost")
@@ -249,6 +233,18 @@ def reason_to_skip(way: str) -> str:
     if way.startswith("opacus") and importlib.util.find_spec("opacus") is None:
         return NO_OPACUS
     return ""
+
+
+def _part(loss: Callable[[], Any], optimizer: Optimizer) -> Part:
+    """Return a part from its loss."""
+
+    def part(ends: bool) -> None:
+        loss().backward()
+        if ends:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return part
 
 
 def _trained(model: nn.Module) -> list[nn.Parameter]:

@@ -88,8 +88,8 @@ class ToeplitzStrategy(Strategy):
         if not fits or not np.allclose(_column_of(inverse, self.steps), column):
             rule = "the first column of the inverse of C"
             validation.refuse("inverse", rule, self.inverse)
-        # The noise has these weights.  So the sensitivity is that of their C, and not
-        # of coefficients that were rounded.
+        # The noise has these weights, so their C, and not the rounded coefficients,
+        # determines the sensitivity.
         exact = _column_of(inverse, self.steps)
         object.__setattr__(self, "coefficients", tuple(exact.tolist()))
         object.__setattr__(self, "inverse", tuple(inverse.tolist()))

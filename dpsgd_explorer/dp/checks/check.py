@@ -204,8 +204,9 @@ class SafetyCheck(CheckPasses):
     def _check_sum(self, call: Any, targets: Any, samples: Samples) -> None:
         """Checks that each parameter's sum is a gradient of autograd, in a precision.
 
-        In bfloat16 a deep model's gradients differ from those in float32 already in the
-        forward; those of autograd in bfloat16 differ in their sums over positions.
+        A deep model's bfloat16 gradients differ from its float32 gradients, because its
+        activations do.  Autograd's bfloat16 gradients have larger round-off in sums
+        over positions.  So one of the two references must agree.
         """
         named = {n: p for n, p in self._module.named_parameters() if p.requires_grad}
         wrong, worst = set(named), 0

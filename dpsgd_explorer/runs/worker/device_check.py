@@ -39,12 +39,12 @@ def with_device(settings: Settings) -> Settings:
         check=False,
         preexec_fn=limited,
     )
-    says = found.stdout.strip()
+    answer = found.stdout.strip()
     if found.returncode:
-        reason = says or f"the search ended with code {found.returncode}."
+        reason = answer or f"the search ended with code {found.returncode}."
         raise ConfigError(
             "DPSGD_DEVICE",
             f"{reason} (Looked for with the memory limit of a run, "
             f"DPSGD_RUN_MEMORY_MIB={settings.run_memory_mib}.)",
         )
-    return replace(settings, device=says)
+    return replace(settings, device=answer)
