@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from tests.integrations.test_lightning import Classifier, fitted
+from tests.integrations.lightning_runs import Classifier, fitted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning")
 

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from dpsgd_explorer import audit, dp
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from tests.integrations.test_lightning import (
+from tests.integrations.lightning_runs import (
     Classifier,
     Manual,
     fitted,
