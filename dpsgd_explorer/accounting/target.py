@@ -12,8 +12,10 @@ from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.phase import has_slots
 from dpsgd_explorer.accounting.core.root_finding import (
+    CLOSE,
     SLOW_ROOT_TOLERANCE,
     least_noise,
+    near_noise,
     relative_excess,
     unreachable,
 )
@@ -21,13 +23,9 @@ from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.accounting.registry import accountant_and_relation
 from dpsgd_explorer.errors import AccountingError
 
-#: Tolerance of the log of the noise with random allocation, where an evaluation takes
-#: a second.
-ALLOCATION_TOLERANCE = 1e-6
-#: Below some noise no grid is fine enough, and the bound on ε jumps to the one of known
-#: slots.  Elsewhere, a change of the noise by 0.2% changes ε by less than 5%, unless ε
-#: is nearly 0.
-JUMPS = {"jump": 1e-3, "jump_size": 0.05}
+#: Half of the part of ε that a search may leave over with random allocation, where an
+#: evaluation takes a second.
+ALLOCATION_CLOSE = 1e-5
 Setting = TypeVar("Setting", int, float)
 
 
@@ -106,7 +104,7 @@ class Target:
             return self.least_by(searcher, phases, start, steepness)
 
         if has_slots(phases(start)):
-            value = self._least_allocated(phases, find(self.searchers()[0]))
+            value = self._least_allocated(phases, start, steepness)
         else:
             value = self.search(find, lambda x, y: self.spent(x, phases(y)))
         if math.isinf(value):
@@ -115,23 +113,28 @@ class Target:
         return value
 
     def _least_allocated(
-        self, phases: Callable[[float], list[Phase]], start: float
+        self, phases: Callable[[float], list[Phase]], start: float, steepness: float
     ) -> float:
         """Returns the least value for random allocation; infinity if none is enough.
 
-        Args:
-            phases: As for ``least``.
-            start: The least value by the bounds on a coarse grid.
+        Args: as for ``least``.
         """
-        if math.isinf(start):
-            start = MAX_NOISE_MULTIPLIER
-        return least_noise(
-            lambda x: relative_excess(
-                self.spent(self.accountant, phases(x)), self.epsilon
-            ),
-            start,
-            ALLOCATION_TOLERANCE,
-            **JUMPS,
+        coarse = self.searchers()[0]
+        near = self._near(coarse, phases, start, steepness)
+        near = min(near, MAX_NOISE_MULTIPLIER)
+        return self._near(self.accountant, phases, near, steepness, ALLOCATION_CLOSE)
+
+    def _near(
+        self,
+        searcher: Accountant,
+        phases: Callable[[float], list[Phase]],
+        start: float,
+        steepness: float,
+        close: float = CLOSE,
+    ) -> float:
+        """Returns a value that spends almost the whole ε; as ``near_noise``."""
+        return near_noise(
+            lambda x: self.log_excess(searcher, phases(x)), start, steepness, close
         )
 
     def searchers(self) -> tuple[Accountant, ...]:
@@ -151,7 +154,6 @@ class Target:
             start,
             SLOW_ROOT_TOLERANCE,
             steepness,
-            **(JUMPS if has_slots(phases(start)) else {}),
         )
 
     def search(

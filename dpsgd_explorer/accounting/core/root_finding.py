@@ -35,6 +35,17 @@ MIN_STRIDE, MAX_STRIDE = 0.01, 4.0
 STRIDE_MARGIN = 1.2
 #: Smallest change of log ε per stride that a search assumes.
 MIN_GAIN = 0.05
+#: Half of the part of ε that ``near_noise`` may leave over.
+CLOSE = 4e-4
+#: Largest error of the logarithm of the noise of ``near_noise`` at a jump, and change
+#: of the logarithm of ε that is a jump in such an interval.
+NEAR_JUMP, LEAST_JUMP = 1e-3, 0.05
+#: Largest excess that ``near_noise`` takes into account.
+FARTHEST = 3.0
+#: Smallest -d log ε / d log σ that ``near_noise`` assumes.
+MIN_STEEPNESS = 0.5
+#: Ratio between successive excesses above which ``near_noise`` assumes a jump.
+MAX_EXCESS_RATIO = 0.8
 #: Evaluations of the function in one search: about eight times the largest number seen.
 MAX_EVALUATIONS = 500
 
@@ -45,7 +56,6 @@ def first_safe(
     high: float,
     tolerance: float = ROOT_TOLERANCE,
     jump: float = 0.0,
-    jump_size: float = MIN_JUMP_SIZE,
 ) -> float:
     """Returns a point at or just above the root of a decreasing function.
 
@@ -55,7 +65,6 @@ def first_safe(
         high: Right end of the bracket.
         tolerance: Half of the largest error of the root.
         jump: Half of the largest error where the function jumps at the root.
-        jump_size: Size of both values next to the root above which it jumps there.
 
     Returns:
         A point with a value that is not positive.  A point at most twice the tolerance
@@ -77,7 +86,7 @@ def first_safe(
         else:
             before, other = other, last
         last = new
-        jumps = min(abs(last[1]), abs(other[1])) > jump_size
+        jumps = min(abs(last[1]), abs(other[1])) > MIN_JUMP_SIZE
         distance = max(tolerance, jump) if jumps else tolerance
         least_share = distance * max(abs(x), 1.0) / abs(other[0] - last[0])
         if least_share > 0.5:
@@ -153,9 +162,6 @@ def least_noise(
     start: float = 1.0,
     tolerance: float = ROOT_TOLERANCE,
     steepness: float = 1.0,
-    *,
-    jump: float = JUMP_TOLERANCE,
-    jump_size: float = MIN_JUMP_SIZE,
 ) -> float:
     """Returns the least noise multiplier at which a falling function is not positive.
 
@@ -165,8 +171,6 @@ def least_noise(
         start: Guess with which the search starts.
         tolerance: As for ``first_safe``, for the logarithm of the noise multiplier.
         steepness: About -d log ε / d log σ; it decides the first stride.
-        jump: Tolerance where the function jumps from jump_size to -jump_size or more.
-        jump_size: See jump.
 
     Returns:
         At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
@@ -182,8 +186,57 @@ def least_noise(
     if low == high and high > 0:
         return math.inf
     if low < high:
-        high = first_safe(of_log, low, high, tolerance, jump, jump_size)
+        high = first_safe(of_log, low, high, tolerance, JUMP_TOLERANCE)
     return min(math.exp(high), MAX_NOISE_MULTIPLIER)
+
+
+def near_noise(
+    excess: Function, start: float, steepness: float, close: float = CLOSE
+) -> float:
+    """Returns a noise multiplier that spends almost the whole budget, in few steps.
+
+    The search is a secant method on logarithms.  It bisects if the secant leaves the
+    bracket, or if a jump slows it down.
+
+    Args:
+        excess: Decreasing function of the noise multiplier: log of the ratio of the
+            spent to the allowed ε.
+        start: Guess with which the search starts.
+        steepness: As for ``least_noise``.
+        close: Half of the part of the budget that may be left over.
+
+    Returns:
+        Noise multiplier with an excess from -2 close to 0.  If a jump makes this
+        impossible, the smallest one found with an excess of at most 0, within
+        NEAR_JUMP.  At least 1 / MAX_NOISE_MULTIPLIER; infinity if even
+        MAX_NOISE_MULTIPLIER is not enough.
+    """
+    end = math.log(MAX_NOISE_MULTIPLIER)
+    low, high, x = (-end, FARTHEST), (end, -FARTHEST), math.log(start)
+    previous: Point | None = None
+    for _ in range(MAX_EVALUATIONS):
+        jumps = low[1] - high[1] > LEAST_JUMP
+        if high[0] - low[0] <= (NEAR_JUMP if jumps else close / 4):
+            break
+        over = excess(math.exp(x))
+        if -2 * close <= over <= 0:
+            return math.exp(x)
+        new = (x, min(max(over + close, -FARTHEST), FARTHEST))
+        low, high = (new, high) if over > 0 else (low, new)
+        is_slowed = False
+        if previous:
+            is_slowed = abs(new[1]) > MAX_EXCESS_RATIO * abs(previous[1])
+            slope = (previous[1] - new[1]) / (x - previous[0])
+            steepness = max(slope, MIN_STEEPNESS) if slope else steepness
+        previous, x = new, x + new[1] / steepness
+        is_enclosed = -end < low[0] and high[0] < end
+        if (is_slowed and is_enclosed) or not low[0] < x < high[0]:
+            x = 0.5 * (low[0] + high[0])
+    else:
+        raise endless(low[0], high[0])
+    if high[0] == end:
+        return MAX_NOISE_MULTIPLIER if excess(MAX_NOISE_MULTIPLIER) <= 0 else math.inf
+    return math.exp(high[0])
 
 
 def _bracket(excess: Function, start: float, end: float, steepness: float) -> Point:

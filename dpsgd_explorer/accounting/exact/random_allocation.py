@@ -35,6 +35,7 @@ Notation: n + 1 points of the grid of W, N points of the grid of the sum, K valu
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -260,8 +261,11 @@ class AllocationCurve:
         first = int(np.searchsorted(below, tail + self.error))
         finite = self.losses[np.isfinite(self.losses)]
         least = tail + self.infinite + 2 * self.error
-        above = np.flatnonzero(self.deltas(finite) > least)
-        last = int(above[-1]) + 1 if len(above) else 0
+        last = bisect_left(
+            range(len(finite)),
+            True,
+            key=lambda i: self.deltas(finite[i : i + 1])[0] <= least,
+        )
         low = self.losses[min(first, len(finite) - 1)]
         return float(low), float(finite[min(last, len(finite) - 1)])
 

@@ -117,7 +117,7 @@ def planned(
     """Return the plan of a run, with a curve of at most ``points`` points.
 
     A preliminary answer takes at most 0.1 s of CPU time with Poisson sampling. With
-    random allocation it can take 10 s.
+    random allocation it can take 5 s.
     """
     plan = preliminary_plan(config) if preliminary else config.plan
     if config.is_filtered:

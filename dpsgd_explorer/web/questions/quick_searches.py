@@ -6,7 +6,6 @@ noise is never too small, and the steps are never too many.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -18,13 +17,9 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.root_finding import (
-    MAX_EVALUATIONS,
-    Function,
-    Point,
-    endless,
     most_steps,
 )
-from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.epochs import slots_of, steps_of
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
@@ -36,14 +31,7 @@ from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 FEW_FREQUENCIES = 1 << 9  # number of frequencies of a contour within few milliseconds
-QUICK_PRECISION = 1e-4  # absolute precision of the logarithm of a noise multiplier
-CLOSE = 4e-4  # accepted gap between the logs of the spent and the target ε
-FARTHEST = 3.0  # larger gaps are treated as this one
 CACHED = 256
-#: Lower bound on -d log ε / d log σ in a search.
-MIN_STEEPNESS = 0.5
-#: Ratio between successive gaps above which the search assumes a jump.
-MAX_EXCESS_RATIO = 0.8
 
 
 def quick_accountant(
@@ -64,9 +52,9 @@ class QuickTarget(Target):
         return (quick_accountant(self.accountant, self.relation),)
 
     def _least_allocated(
-        self, phases: Callable[[float], list[Phase]], start: float
+        self, phases: Callable[[float], list[Phase]], start: float, steepness: float
     ) -> float:
-        return start  # by the bounds on a coarse grid
+        return self.least_by(self.searchers()[0], phases, start, steepness)
 
     def least_by(
         self,
@@ -75,9 +63,7 @@ class QuickTarget(Target):
         start: float,
         steepness: float,
     ) -> float:
-        return near_noise(
-            lambda x: self.log_excess(searcher, phases(x)), start, steepness
-        )
+        return self._near(searcher, phases, start, steepness)
 
 
 def preliminary_plan(config: TrainingConfig) -> Plan:
@@ -132,47 +118,3 @@ def quick_steps_within(plan: Plan, epsilon: float) -> int:
     run = Phase(plan.sample_rate * plan.bands, plan.noise_multiplier, MAX_STEPS)
     rounds = steps_for(target, run, -(-plan.steps // plan.bands))
     return min(plan.steps, rounds * plan.bands)
-
-
-def near_noise(excess: Function, start: float, steepness: float) -> float:
-    """Return a noise multiplier that spends almost the whole budget.
-
-    The search is a secant method on logarithms.  It bisects if the secant leaves the
-    bracket, or if a jump slows it down.
-
-    Args:
-        excess: Decreasing function of the noise multiplier: log of the ratio of the
-            spent to the allowed ε.
-        start: Initial guess.
-        steepness: See ``least_noise``.
-
-    Returns:
-        Noise multiplier with an excess from -2 CLOSE to 0.  If a jump makes this
-        impossible, the smallest one found with an excess of at most 0, within
-        QUICK_PRECISION.  At least 1 / MAX_NOISE_MULTIPLIER; infinity if even
-        MAX_NOISE_MULTIPLIER is not enough.
-    """
-    end = math.log(MAX_NOISE_MULTIPLIER)
-    low, high, x = -end, end, math.log(start)
-    previous: Point | None = None
-    for _ in range(MAX_EVALUATIONS):
-        if high - low <= QUICK_PRECISION:
-            break
-        over = excess(math.exp(x))
-        if -2 * CLOSE <= over <= 0:
-            return math.exp(x)
-        value = min(max(over + CLOSE, -FARTHEST), FARTHEST)
-        low, high = (x, high) if value > 0 else (low, x)
-        is_slowed = False
-        if previous:
-            is_slowed = abs(value) > MAX_EXCESS_RATIO * abs(previous[1])
-            slope = (previous[1] - value) / (x - previous[0])
-            steepness = max(slope, MIN_STEEPNESS) if slope else steepness
-        previous, x = (x, value), x + value / steepness
-        if (is_slowed and -end < low and high < end) or not low < x < high:
-            x = 0.5 * (low + high)
-    else:
-        raise endless(low, high)
-    if high == end:
-        return MAX_NOISE_MULTIPLIER if excess(MAX_NOISE_MULTIPLIER) <= 0 else math.inf
-    return math.exp(high)

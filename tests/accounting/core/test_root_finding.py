@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting.core.root_finding import (
+    CLOSE,
+    NEAR_JUMP,
     first_safe,
     least_noise,
     most_steps,
+    near_noise,
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 
@@ -72,3 +75,29 @@ def test_a_search_whose_bracket_no_longer_moves_ends_with_an_assertion():
     """24 bits are too few for a tolerance of 1e-12."""
     with pytest.raises(AssertionError, match="must end"):
         first_safe(lambda x: 1.1 - float(x), np.float32(1.0), np.float32(2.0))
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0, 20.0])
+@pytest.mark.parametrize("noise", [1e-9, 0.3, 7.7, 1e9])
+@pytest.mark.parametrize("off", [0.9, 1.0, 1.02, 3.0])
+@pytest.mark.parametrize("close", [CLOSE, 1e-5])
+def test_near_noise_spends_next_to_all_after_few_questions(power, noise, off, close):
+    excess = Counted(lambda x: power * math.log(noise / x))
+    found = near_noise(excess, off * noise, power / 1.5, close)
+    assert -2 * close <= excess.function(found) <= 0
+    assert excess.calls <= (9 if off == 3.0 else 5)
+
+
+@pytest.mark.parametrize("jump", [0.5, 1.0, 1.7])
+def test_near_noise_ends_on_the_safe_side_of_a_jump(jump):
+    excess = Counted(lambda x: 0.7 if x < jump else -0.2)
+    found = near_noise(excess, 1.0, 2.0)
+    assert jump <= found <= jump * (1 + 1.01 * NEAR_JUMP)
+    assert excess.calls < 40
+
+
+def test_near_noise_says_when_none_is_enough_and_when_any_is():
+    assert near_noise(lambda _: 1.0, 1.0, 1.0) == math.inf
+    assert near_noise(lambda _: math.inf, 1.0, 1.0) == math.inf
+    assert 0 < near_noise(lambda _: -1.0, 1.0, 1.0) < 1.01 / MAX_NOISE_MULTIPLIER
+    assert 0 < near_noise(lambda _: -math.inf, 1.0, 1.0) < 1.01 / MAX_NOISE_MULTIPLIER

@@ -1,7 +1,5 @@
 """A preview is quick, never too small, and ends where a calibration ended."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -9,17 +7,13 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
 from dpsgd_explorer.accounting.calibration import noise_multiplier, steps_for
 from dpsgd_explorer.accounting.calibration import steps as most_steps
 from dpsgd_explorer.accounting.core.intervals import Interval
-from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.accounting.plan import noise_within
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.web.questions.previews import PREVIEW_ROWS, preview
 from dpsgd_explorer.web.questions.quick_searches import (
-    CLOSE,
-    QUICK_PRECISION,
     QuickTarget,
-    near_noise,
 )
 from tests.accounting.curves import arrays
 from tests.in_order import in_order
@@ -182,39 +176,3 @@ def test_what_is_known_of_all_steps_ends_a_preview(accountant, rate):
         least = truth.value if truth.lower is None else truth.lower
         assert spent >= least * (1 - 1e-9)
         assert spent >= by_step.get(step, 0.0)
-
-
-class Counted:
-    """A function that knows how often it was asked."""
-
-    def __init__(self, function):
-        self.function, self.calls = function, 0
-
-    def __call__(self, x):
-        self.calls += 1
-        return self.function(x)
-
-
-@pytest.mark.parametrize("power", [1.0, 3.0, 20.0])
-@pytest.mark.parametrize("noise", [1e-9, 0.3, 7.7, 1e9])
-@pytest.mark.parametrize("off", [0.9, 1.0, 1.02, 3.0])
-def test_near_noise_spends_next_to_all_after_few_questions(power, noise, off):
-    excess = Counted(lambda x: power * math.log(noise / x))
-    found = near_noise(excess, off * noise, power / 1.5)
-    assert -2 * CLOSE <= excess.function(found) <= 0
-    assert excess.calls <= (9 if off == 3.0 else 5)
-
-
-@pytest.mark.parametrize("jump", [0.5, 1.0, 1.7])
-def test_near_noise_ends_on_the_safe_side_of_a_jump(jump):
-    excess = Counted(lambda x: 0.7 if x < jump else -0.2)
-    found = near_noise(excess, 1.0, 2.0)
-    assert jump <= found <= jump * (1 + 1.01 * QUICK_PRECISION)
-    assert excess.calls < 40
-
-
-def test_near_noise_says_when_none_is_enough_and_when_any_is():
-    assert near_noise(lambda _: 1.0, 1.0, 1.0) == math.inf
-    assert near_noise(lambda _: math.inf, 1.0, 1.0) == math.inf
-    assert 0 < near_noise(lambda _: -1.0, 1.0, 1.0) < 1.01 / MAX_NOISE_MULTIPLIER
-    assert 0 < near_noise(lambda _: -math.inf, 1.0, 1.0) < 1.01 / MAX_NOISE_MULTIPLIER
