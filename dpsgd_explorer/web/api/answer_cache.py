@@ -7,18 +7,79 @@ the other, half of them finish by the time at which all would finish in parallel
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 import brotli
 from flask import Response, current_app, g, request
 
 from dpsgd_explorer.web.http.compression import brotli_of
+from dpsgd_explorer.web.http.errors import HttpError
 
-QUEUES = {"quick": Lock(), "slow": Lock(), "pages": Lock(), "reports": Lock()}
+#: Largest number of questions in the queue "slow", whose answers may take ten seconds.
+#: The other threads of the server stay free.
+MAX_SLOW = 24
+RETRY_SECONDS = 10
 View = Callable[..., Response]
 ANSWERS = 64  # answers per route, up to about 100 kB each
 PAGES = 256  # pages of all routes, compressed, up to about 20 kB each
+
+
+class Queue:
+    """Lets one thread at a time compute; turns others down if too many wait.
+
+    Attributes:
+        length: Number of threads in the queue, with the one that computes.
+    """
+
+    def __init__(self, longest: int | None = None) -> None:
+        """Create an empty queue.
+
+        Args:
+            longest: Largest number of threads in the queue, None for any number.
+        """
+        self._longest = longest
+        self._lock, self._turn = Lock(), Lock()
+        self.length = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """If True, a thread computes."""
+        return self._turn.locked()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until no other thread computes.
+
+        Raises:
+            HttpError: 503, the queue is full.
+        """
+        with self._lock:
+            if self.length == self._longest:
+                raise HttpError(
+                    503,
+                    "busy",
+                    f"{self._longest} questions wait for an answer that takes seconds, "
+                    "the maximum of this server. Try again later.",
+                    retry_after=RETRY_SECONDS,
+                )
+            self.length += 1
+        try:
+            with self._turn:
+                yield
+        finally:
+            with self._lock:
+                self.length -= 1
+
+
+QUEUES = {
+    "quick": Queue(),
+    "slow": Queue(MAX_SLOW),
+    "pages": Queue(),
+    "slow_pages": Queue(),
+    "reports": Queue(),
+}
 
 
 def failures() -> int:
@@ -55,10 +116,13 @@ class AnswerCache:
             queue: One of ``QUEUES``.
             compute: Returns the answer; called if the question is new.
             is_whole: Called after ``compute``; if False, the answer is not cached.
+
+        Raises:
+            HttpError: 503, the queue is full.
         """
         if (known := self._known(question)) is not None:
             return known
-        with QUEUES[queue]:
+        with QUEUES[queue].turn():
             if (known := self._known(question)) is not None:  # another thread stored it
                 return known
             computed = compute()

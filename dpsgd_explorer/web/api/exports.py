@@ -109,7 +109,7 @@ def as_html(run: Run, log: Log) -> str:
     is_hidden_from_others = is_own(run.config.get("dataset"))
     page = request.host_url.rstrip("/") + links(run)["page"]
     address = "" if is_hidden_from_others else page
-    with QUEUES["reports"]:
+    with QUEUES["reports"].turn():
         entries = [LogEntry.of(event) for event in log()]
         return report(run, entries, address, with_plotly=with_plotly)
 

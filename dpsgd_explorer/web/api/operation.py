@@ -88,6 +88,8 @@ def operation(
     def register(view: View) -> View:
         hints = get_type_hints(view)
         models: dict[str, Any] = {name: hints.get(name) for name in ("query", "body")}
+        if queue:
+            models["errors"] = (503,)
         if issubclass(hints["return"], BaseModel):
             models["answer"] = hints["return"]
         summary, _, description = (inspect.getdoc(view) or "").partition("\n\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -29,8 +30,10 @@ from dpsgd_explorer.accounting.queries import (
     exceeds,
 )
 from dpsgd_explorer.accounting.registry import deciding_name
+from dpsgd_explorer.accounting.sampling_schemes import RANDOM_ALLOCATION
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.experiments.config import check_cost
+from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.errors import HttpError
 from dpsgd_explorer.web.http.services import settings
@@ -252,7 +255,7 @@ def budget_filter(query: FilterQuestion) -> FilterAnswer:
     )
 
 
-@operation(bp, "GET", "/plan")
+@operation(bp, "GET", "/plan", errors=(503,))
 def plan(query: PlanQuestion) -> PlanAnswer:
     """Returns the steps, noise and ε of a configuration, without running it.
 
@@ -260,7 +263,9 @@ def plan(query: PlanQuestion) -> PlanAnswer:
     ``preliminary`` returns a quick bound.
     """
     check_cost(query, settings().run_cost)
-    return planned(query, query.points, preliminary=query.preliminary)
+    is_slow = query.private and query.sampling == RANDOM_ALLOCATION
+    with QUEUES["slow"].turn() if is_slow else nullcontext():
+        return planned(query, query.points, preliminary=query.preliminary)
 
 
 def _solved(

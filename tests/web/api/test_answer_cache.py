@@ -1,13 +1,20 @@
 """Pages that follow from their address are rendered once, for everybody."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from flask import Response, template_rendered
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.web.api.answer_cache import QUEUES, AnswerCache, cached_answers
+from dpsgd_explorer.web.api.answer_cache import (
+    QUEUES,
+    AnswerCache,
+    Queue,
+    cached_answers,
+)
+from dpsgd_explorer.web.http.errors import HttpError
 from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from tests.web.conftest import SMALL
 
@@ -104,7 +111,7 @@ def test_a_failure_is_not_cached_and_frees_its_queue():
 
     with pytest.raises(ConfigError, match="no answer"):
         cache.answer("question", "quick", fail)
-    assert not QUEUES["quick"].locked()
+    assert not QUEUES["quick"].is_busy
     assert cache.answer("question", "quick", lambda: b"answer") == b"answer"
 
 
@@ -113,7 +120,7 @@ def test_a_cached_view_computes_each_question_once_and_in_its_queue():
 
     def view(query):
         calls.append(query)
-        assert [name for name, lock in QUEUES.items() if lock.locked()] == ["slow"]
+        assert [name for name, queue in QUEUES.items() if queue.is_busy] == ["slow"]
         return Response(f"{query}")
 
     answer = cached_answers(view, "slow")
@@ -123,3 +130,40 @@ def test_a_cached_view_computes_each_question_once_and_in_its_queue():
     assert [reply.get_data(as_text=True) for reply in answers] == [*"0123"] * 4
     assert {reply.mimetype for reply in answers} == {"application/json"}
     assert sorted(calls) == [0, 1, 2, 3]
+
+
+def test_a_full_queue_turns_others_down_and_then_takes_them_again():
+    queue, first, end = Queue(2), threading.Event(), threading.Event()
+
+    def compute():
+        with queue.turn():
+            first.set()
+            assert end.wait(30)
+
+    with ThreadPoolExecutor(2) as clients:
+        waiting = [clients.submit(compute) for _ in range(2)]
+        assert first.wait(30)
+        while queue.length < 2:
+            time.sleep(0.01)
+        with pytest.raises(HttpError) as caught, queue.turn():
+            pass
+        assert (caught.value.status, caught.value.code) == (503, "busy")
+        assert caught.value.retry_after > 0
+        end.set()
+        for answer in waiting:
+            answer.result(30)
+    with queue.turn():
+        assert queue.is_busy
+
+
+def test_a_slow_plan_waits_in_the_queue_and_a_quick_one_does_not(client, monkeypatch):
+    monkeypatch.setitem(QUEUES, "slow", Queue(1))
+    slow = "/api/v1/privacy/plan?sampling=random_allocation&expected_batch_size=10000"
+    with QUEUES["slow"].turn():
+        refused = client.get(slow)
+        assert client.get(f"{slow}&private=false").status_code == 200
+        assert client.get("/api/v1/privacy/plan").status_code == 200
+    assert refused.status_code == 503
+    assert refused.json["error"]["code"] == "busy"
+    assert int(refused.headers["Retry-After"]) > 0
+    assert client.get(slow).status_code == 200

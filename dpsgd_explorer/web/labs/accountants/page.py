@@ -127,7 +127,7 @@ SURPRISES = (
 
 def accountants() -> Response:
     """Shows the race with the settings of the address, and errors in them."""
-    return cached_page(_page, queue="slow")
+    return cached_page(_page, queue="slow_pages")
 
 
 @cache

@@ -35,7 +35,7 @@ SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 
 def planner() -> Response:
     """Shows the planner with the numbers of the address, and errors in them."""
-    return cached_page(_page, queue="slow")
+    return cached_page(_page, queue="slow_pages")
 
 
 def _page() -> str:
