@@ -312,7 +312,7 @@ SETTINGS: dict[str, Setting] = {
     "momentum": Setting(
         label="Momentum",
         help="Fraction of the previous step that is added to the next one. SGD only.",
-        marks=(0, 0.25, 0.5, 0.75),
+        marks=(0, 0.3, 0.6, 0.9),
         step=0.05,
         ge=0,
         lt=1,

@@ -66,7 +66,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "sampling": lambda plan: str(plan["sampling_words"]),
     "batches": lambda plan: str(plan["batch_words"]),
     "steps": lambda plan: f"{plan['steps']:,}",
-    "epochs": lambda plan: f"{plan['epochs']:.3g}",
+    "epochs": lambda plan: f"{float(format(plan['epochs'], '.3g')):,g}",
     "accountant": lambda plan: counter_label(plan["accountant"]),
 }
 cached_preview = lru_cache(maxsize=128)(preview)

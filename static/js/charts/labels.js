@@ -51,6 +51,11 @@ export function placeLabels(labels, {width, height, lines, boxes = [], widthOf =
   const parts = lines.flatMap((points) => points.slice(1).map((to, i) => [points[i], to]));
   const isFree = (box) =>
     isInside(box, width, height) && !taken.some((other) => overlap(box, other, CLEAR)) && !parts.some(([p, q]) => touches(p, q, grown(box, CLEAR)));
+  const settled = (place) => {
+    taken.push(place);
+    if (place.leader) parts.push(place.leader); // the next labels stay clear of it
+    return place;
+  };
   return labels.map(({text, anchors, ways = AROUND, mayCross = false}) => {
     const w = Math.ceil(widthOf(text)) + 2;
     let crossing = null;
@@ -63,10 +68,9 @@ export function placeLabels(labels, {width, height, lines, boxes = [], widthOf =
         crossing ??= {...box, leader};
         continue;
       }
-      return taken[taken.push({...box, leader}) - 1];
+      return settled({...box, leader});
     }
-    if (!mayCross || !crossing) return null;
-    return taken[taken.push(crossing) - 1];
+    return mayCross && crossing ? settled(crossing) : null;
   });
 }
 

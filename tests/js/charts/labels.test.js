@@ -111,3 +111,14 @@ test("a label far from its point has a leader line, which crosses another line o
   const {annotations, shapes} = annotated(crossing, {...size, boxes: []}, "lead");
   assert.deepEqual([annotations.length, shapes.length], [1, 1]);
 });
+
+test("a label keeps clear of the leader line of one before it", () => {
+  const posts = [40, 160].map((x) => [[x, 90], [x, 150]]); // the wide label fits above them only
+  const size = {width: 200, height: 160, lines: posts, widthOf: (text) => (text === "wide" ? 140 : 10)};
+  const wide = {text: "wide", anchors: [[100, 150]], ways: [[0, -1]]};
+  const small = {text: "small", anchors: [[90, 110]], ways: [[1, 0], [-1, 0]]};
+  const [alone] = placeLabels([small], size);
+  const [{leader}, beside] = placeLabels([wide, small], size);
+  assert.ok(touches(...leader, alone));
+  assert.ok(beside && !touches(...leader, beside));
+});

@@ -83,6 +83,8 @@ def test_the_texts_of_a_plan_name_its_numbers():
     assert texts["steps"] == "300"
     assert texts["epochs"] == "20.5"
     assert set(plan_texts(None).values()) == {"–"}
+    long = TrainingConfig(target_epsilon=3.0, steps=100_000)
+    assert plan_texts(plan_of(long))["epochs"] == "6,830"  # as the script writes it
 
 
 def test_a_badge_says_what_kind_of_truth_it_is():
