@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {density, interval, meanOfShares} from "../../../static/js/widgets/common/statistics.js";
-import {mostHits} from "../../../dpsgd_explorer/web/hub/widgets/two_worlds/limit.js";
+import {mostHits, placeAbove} from "../../../dpsgd_explorer/web/hub/widgets/two_worlds/limit.js";
 import {MASKS, attack, bestAxis, beyond, drawChance, scores, train} from "../../../dpsgd_explorer/web/hub/widgets/two_worlds/training.js";
 import {chance, conclusion, odds, percentUp} from "../../../dpsgd_explorer/web/hub/widgets/two_worlds/words.js";
 
@@ -32,6 +32,25 @@ test("the limit is the least of all lines, never below guessing, never above one
   assert.equal(mostHits(PAIR, 1), 1);
   assert.equal(mostHits([[1, 0]], 0.3), 0.3);
   for (let i = 0; i <= 100; i++) assert.ok(mostHits(PAIR, i / 100) >= i / 100);
+});
+
+test("words about the limit stand above it, clear of it and of the limit of ε alone", () => {
+  const frame = {x: (share) => 44 + 300 * share, y: (share) => 28 + 150 * (1 - share)};
+  const [width, height] = [64, 32];
+  const found = [0.3, 1, 2, 3.5, 30].map((epsilon) => {
+    const alone = [Math.exp(epsilon), 0.001];
+    const run = [[1, (Math.exp(epsilon / 4) - 1) / (Math.exp(epsilon / 4) + 1)], alone]; // bounds the sum of both errors too
+    const place = placeAbove(run, frame, [width, height]);
+    for (let i = 0; place && i <= 300; i++) {
+      const across = frame.x(i / 300);
+      if (across < place[0] || across > place[0] + width) continue;
+      assert.ok(frame.y(mostHits(run, i / 300)) > place[1] + height);
+      const dashed = frame.y(mostHits([alone], i / 300));
+      assert.ok(dashed > place[1] + height || dashed < place[1], `${epsilon}`);
+    }
+    return place && frame.y(mostHits([alone], (place[0] - 44) / 300)) < place[1];
+  });
+  assert.deepEqual(found, [false, false, true, true, null]); // above both, between them, nowhere
 });
 
 test("a quarter, a half and all of the records are drawn", () => {

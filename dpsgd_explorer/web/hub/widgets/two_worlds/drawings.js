@@ -1,16 +1,19 @@
 /** Six drawings of the trainings' results. Worlds have different shapes and dashes, calls have different colours. */
 
+import {labelWidth} from "../../../../../static/js/charts/labels.js";
 import {decimals, integer} from "../../../../../static/js/lib/format.js";
 import {invitation} from "../../../../../static/js/widgets/common/odd_record.js";
 import {density, interval} from "../../../../../static/js/widgets/common/statistics.js";
 import {area, circles, clamp, clipped, diamond, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {moved} from "../../../../../static/js/widgets/common/toy_problem.js";
-import {mostHits} from "./limit.js";
+import {mostHits, placeAbove} from "./limit.js";
 import {percent, rightCalls} from "./words.js";
 
 const SPANS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2]; // possible half heights of the cloud's window
 export const REACH = 5; // half range of the score axis, in standard deviations
 const SHARES = Array.from({length: 81}, (_, i) => (i / 80) ** 2);
+const NOBODY = ["no attack", "gets here"]; // two rows, because the area is narrow
+const ROW = 16; // px, height of a row
 const TALLER = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 
 /** All records with the mean line of each world; the odd record can be moved. */
@@ -93,6 +96,7 @@ export function thresholds(chart, {scores}, {count}, {hits, alarms}, lines) {
   const [at, up] = [x(alarms / count), y(hits / count)];
   const [hitRange, alarmRange] = [interval(hits, count).map(y), interval(alarms, count).map(x)];
   const isNarrow = chart.width < 380;
+  const place = placeAbove(lines, {x, y}, [Math.max(...NOBODY.map(labelWidth)), ROW * NOBODY.length]);
   return [
     area([...limit, [x(0), y(1)]], "f-wash-budget"),
     ...[0, 0.5, 1].flatMap((share) => [
@@ -102,7 +106,7 @@ export function thresholds(chart, {scores}, {count}, {hits, alarms}, lines) {
     text([0, 11], "hits"), text([x(isNarrow ? 0.5 : 0.76), chart.height - 10], "false alarms", "", "middle"),
     line([[x(0), y(0)], [x(1), y(1)]], "thin s-faint dotted"),
     line(pair, "thin s-budget dashed"), line(limit, "s-budget"), line(curve, "thin s-attack"),
-    ...(mostHits(lines, 0.12) < 0.8 ? [text([x(0.05), y(0.93)], "no attack", "budget"), text([x(0.05), y(0.93) + 16], "gets here", "budget")] : []),
+    ...(place ? NOBODY.map((words, row) => text([place[0], place[1] + 12 + ROW * row], words, "budget")) : []),
     line(hitRange.map((height) => [at, height]), "fat s-attack soft"), line(alarmRange.map((place) => [place, up]), "fat s-attack soft"),
     disc([at, up], 5, "f-attack"),
     text([clamp(at + 12, 0, chart.width - 110), clamp(up + 26, 60, chart.height - 60)], "your threshold", "attack halo"),
