@@ -259,6 +259,17 @@ def test_calibrated_noise_and_epochs_meet_the_target():
     assert random_allocation_epochs(target_epsilon=1.0, noise_multiplier=0, **run) == 0
 
 
+@pytest.mark.parametrize(("slots", "epochs"), [(300, 1), (1000, 5)])
+def test_the_whole_target_is_spent_where_the_noise_is_small(slots, epochs):
+    """Below σ = 0.6 the grid of the lognormal has a million points."""
+    terms = {"slots": slots, "epochs": epochs, "delta": 1e-5}
+    noise = random_allocation_noise_multiplier(target_epsilon=3.0, **terms)
+    assert noise < 0.6
+    spent = random_allocation_epsilon(noise_multiplier=noise, **terms)
+    assert 2.9997 < spent <= 3.0
+
+
+
 def test_fixed_slots_cost_what_draws_of_the_sufficient_statistic_say():
     """δ with one slot for all epochs, from draws of every step of two epochs."""
     sigma, slots, delta = 1.5, 4, 0.02
