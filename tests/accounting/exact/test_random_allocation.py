@@ -269,7 +269,6 @@ def test_the_whole_target_is_spent_where_the_noise_is_small(slots, epochs):
     assert 2.9997 < spent <= 3.0
 
 
-
 def test_fixed_slots_cost_what_draws_of_the_sufficient_statistic_say():
     """δ with one slot for all epochs, from draws of every step of two epochs."""
     sigma, slots, delta = 1.5, 4, 0.02
