@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 import statistics
 import sys
 import time
@@ -15,11 +13,11 @@ from typing import NamedTuple
 
 from benchmarks.models import Case, case_named
 from benchmarks.own_process import output_of
+from benchmarks.resident import resident_mib
 from benchmarks.ways import step_of
 from dpsgd_explorer.dp.backends.heap import HEAP
 from dpsgd_explorer.training.timing import Step, one_thread
 
-STATUS = Path("/proc/self/status")
 RESET = Path("/proc/self/clear_refs")
 STEPS = 3
 
@@ -64,15 +62,15 @@ def main(key: str, way: str) -> None:
 
 def peaks_of(step: Step) -> Memory:
     """Return the peak memory of this process in the first steps of a model."""
-    before = _resident_mib("VmRSS")
+    before = resident_mib("VmRSS")
     _reset_peak()
     with step.during():
         first_seconds = _cpu_seconds(step)
-        first = _resident_mib("VmHWM") - before
+        first = resident_mib("VmHWM") - before
         HEAP.trim()
         _reset_peak()
         seconds = statistics.median(_cpu_seconds(step) for _ in range(STEPS))
-    later = _resident_mib("VmHWM") - before
+    later = resident_mib("VmHWM") - before
     return Memory(later, first, first_seconds / seconds)
 
 
@@ -84,22 +82,14 @@ def _cpu_seconds(step: Step) -> float:
 
 def high_water() -> float:
     """Return the peak of this process's resident memory in MiB."""
-    return _resident_mib("VmHWM")
+    return resident_mib("VmHWM")
 
 
 def reset_high_water() -> float:
     """Reset the peak to the memory in use, after trimming freed memory; return it."""
     HEAP.trim()
     _reset_peak()
-    return _resident_mib("VmRSS")
-
-
-def _resident_mib(field: str) -> float:
-    """Return this process's resident memory (VmRSS) or its peak (VmHWM), in MiB."""
-    if not STATUS.exists():
-        return math.nan
-    match = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="ascii"))
-    return int(match[1]) / 1024 if match else math.nan
+    return resident_mib("VmRSS")
 
 
 def _reset_peak() -> None:

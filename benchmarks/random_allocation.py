@@ -15,11 +15,12 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.own_process import result_of
+from benchmarks.resident import resident_mib
 from dpsgd_explorer.accounting import random_allocation_interval
 from tools.marked_text import markdown_table, put
 
 PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "math.md"
-SIGMAS = (0.7, 1.0, 2.0, 10.0)
+SIGMAS = (0.5, 0.7, 1.0, 2.0, 10.0)
 SLOTS = (2, 30, 300, 10_000)
 RUNS = ((1, 1e-5), (30, 1e-10), (300, 1e-3))  # epochs, δ
 HEAD = ("σ", "narrow", "largest gap", "CPU time: median, largest", "largest memory")
@@ -34,13 +35,12 @@ def measure(sigma: float, slots: int, epochs: int, delta: float) -> Measurement:
     spent = random_allocation_interval(
         noise_multiplier=sigma, slots=slots, steps=slots * epochs, delta=delta
     )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     assert spent.lower is not None
     return {
         "lower": spent.lower,
         "upper": spent.value,
         "seconds": _cpu_seconds() - before,
-        "mebibytes": peak,
+        "mebibytes": resident_mib("VmHWM"),
     }
 
 
