@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.models import Case, case_named
-from benchmarks.own_process import output_of
-from benchmarks.resident import resident_mib
+from benchmarks.own_process import output_of, resident_mib
 from benchmarks.ways import step_of
 from dpsgd_explorer.dp.backends.heap import HEAP
 from dpsgd_explorer.training.timing import Step, one_thread

@@ -8,9 +8,14 @@ time and memory of a method are measured in a process with only its reference.
 from __future__ import annotations
 
 import json
+import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
+
+STATUS = Path("/proc/self/status")
 
 
 def output_of(module: str, *arguments: str, timeout_s: float | None = None) -> str:
@@ -39,3 +44,11 @@ def result_of(module: str, *arguments: str, timeout_s: float | None = None) -> A
     """
     output = output_of(module, *arguments, timeout_s=timeout_s)
     return json.loads(output.splitlines()[-1])
+
+
+def resident_mib(field: str) -> float:
+    """Return this process's resident memory (VmRSS) or its peak (VmHWM), in MiB."""
+    if not STATUS.exists():
+        return math.nan
+    match = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="ascii"))
+    return int(match[1]) / 1024 if match else math.nan

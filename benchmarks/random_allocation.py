@@ -14,8 +14,7 @@ import sys
 from itertools import product
 from pathlib import Path
 
-from benchmarks.own_process import result_of
-from benchmarks.resident import resident_mib
+from benchmarks.own_process import resident_mib, result_of
 from dpsgd_explorer.accounting import random_allocation_interval
 from tools.marked_text import markdown_table, put
 
