@@ -357,10 +357,24 @@ class EngineState:
 
         Raises:
             ConfigError: the state belongs to a run with other settings, or to a run of
-                several ranks that a single process cannot repeat.
+                several ranks that a single process cannot repeat; or a part of it is
+                missing.
             PrivacyError: this run is ahead of the saved state, and seeded noise would
                 be added to other gradients again.
         """
+        try:
+            self._restore(state, lost_steps, parameters)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ConfigError(
+                "state",
+                "state must be an unchanged result of state_dict, got one that cannot "
+                f"be read ({type(error).__name__}: {error}). Create a new engine with "
+                "the arguments of the saved run, and load an earlier checkpoint.",
+            ) from error
+
+    def _restore(
+        self, state: Mapping[str, Any], lost_steps: int, parameters: int
+    ) -> None:
         _check_same_run(state, self._settings(self.earlier_phases()))
         _check_world_size(state, self.ranks.size, is_seeded=self.seed is not None)
         per_draw = self.sampler.batches_per_draw

@@ -90,6 +90,17 @@ def test_a_state_of_another_version_is_refused():
         engine.load_state_dict({**engine.state_dict(), "version": 0})
 
 
+@pytest.mark.parametrize("part", ["noise", "sampler", "ledger", "bound"])
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_state_without_a_part_is_refused(part, is_missing):
+    state = started()[2].state_dict() | {part: None}
+    if is_missing:
+        del state[part]
+    with pytest.raises(ConfigError, match="unchanged result of state_dict") as caught:
+        started()[2].load_state_dict(state)
+    assert caught.value.field == "state"
+
+
 def test_norm_methods_of_a_state_of_an_earlier_release_are_ignored():
     first, second = started(), started()
     advance(first, 3)
