@@ -1,7 +1,7 @@
 """Runs that this code made once and that ship with it: ``recorded/<slug>.json``.
 
 Each file holds a run's ``config``, its ``events`` (kind and data, in order) and its
-``summary``; ``tools/record/runs.py`` makes them anew, and
+``summary``; ``tools/record/runs.py`` makes them again, and
 ``tools/record/preset_twins.py`` the twins without privacy.
 """
 
@@ -60,7 +60,7 @@ def recorded(slug: str) -> RecordedRun:
     """Return a recorded run.
 
     Raises:
-        DataError: there is none of this name.
+        DataError: no recorded run has this name.
     """
     stored = recording(slug)
     events = tuple((event["kind"], event["data"]) for event in stored["events"])

@@ -28,7 +28,7 @@ _ENTRY = re.compile(rf"^msgid {_QUOTED}msgstr {_QUOTED}", re.MULTILINE)
 _CODE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{[^{}]*\}|</?\w+", re.DOTALL)
 _LITERAL = re.compile(r"\"[^\"]*\"|'[^']*'")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-#: Letters of a pattern from which a placeholder may stand for several words.
+#: Fewest letters of a pattern whose placeholder can be several words.
 _MIN_LETTERS = 12
 #: Between the parts of a list, between sentences, and numbers.
 _PARTS = re.compile(r"( · | and |[;:,] | \(|\)|(?<=[.!?]) |\s*\d[\d.,]*\s*)")
