@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -11,12 +12,13 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, render_template, request
 from markupsafe import Markup
 
+from dpsgd_explorer.accounting.sampling_schemes import RANDOM_ALLOCATION
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.presets import PRESETS, Preset
 from dpsgd_explorer.experiments.training_config import DEFAULTS_OF, TrainingConfig
 from dpsgd_explorer.runs.classes.records import Class
-from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.api.answer_cache import QUEUES, cached_page
 from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.charts.several_runs import LINES_BEHIND, lines_behind
 from dpsgd_explorer.web.classes.setup import CLASS, class_asked
@@ -104,9 +106,13 @@ def index() -> str | Response:
     limits = read_limits(request.args, trainer_controls(), "the trainer")
     school_class = class_asked()
     page = partial(_page, latest, limits, school_class)
+    # The plan takes seconds, during which other pages must not wait.
+    is_slow = request.args.get("sampling") == RANDOM_ALLOCATION
     if latest or own_tables() or CLASS in request.args:
-        return page()
-    return cached_page(page, state=tuple(data_to_do()))
+        with QUEUES["slow"].turn() if is_slow else nullcontext():
+            return page()
+    queue = "slow" if is_slow else "pages"
+    return cached_page(page, queue, state=tuple(data_to_do()))
 
 
 def _page(latest: list[RunRow], limits: Limits, school_class: Class | None) -> str:

@@ -167,3 +167,17 @@ def test_a_slow_plan_waits_in_the_queue_and_a_quick_one_does_not(client, monkeyp
     assert refused.json["error"]["code"] == "busy"
     assert int(refused.headers["Retry-After"]) > 0
     assert client.get(slow).status_code == 200
+
+
+@pytest.mark.parametrize("has_runs", [False, True])
+def test_the_trainer_waits_for_a_slow_plan_in_its_queue(client, has_runs, monkeypatch):
+    if has_runs:
+        client.post("/api/v1/runs", json=SMALL)
+    monkeypatch.setitem(QUEUES, "slow", Queue(1))
+    slow = "/train/?sampling=random_allocation&expected_batch_size=10000"
+    with QUEUES["slow"].turn():
+        refused = client.get(slow)
+        assert client.get("/train/?expected_batch_size=10000").status_code == 200
+    assert refused.status_code == 503
+    assert "Try again later" in refused.text
+    assert client.get(slow).status_code == 200
