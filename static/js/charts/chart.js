@@ -1,5 +1,6 @@
 /** Plotly chart with its heading, table and buttons, and the loading of the library. */
 
+import {unbroken} from "../lib/format.js";
 import {tokens} from "../lib/page.js";
 import {pageAddress, wrapped} from "../lib/picture.js";
 import {csv, follow, save, showTable} from "../lib/svg.js";
@@ -130,8 +131,9 @@ export class Chart {
   }
 
   updateHeading({conclusion}) {
-    if (conclusion === this.heading.textContent) return;
-    this.heading.textContent = conclusion;
+    const words = unbroken(conclusion);
+    if (words === this.heading.textContent) return;
+    this.heading.textContent = words;
     this.plot.setAttribute("aria-label", conclusion);
   }
 

@@ -1,5 +1,6 @@
 /** SVG figure with its heading, and its table and saved files if the page has buttons for them. */
 
+import {unbroken} from "../lib/format.js";
 import {savePicture} from "../lib/picture.js";
 import {Chart, csv, save, showTable} from "../lib/svg.js";
 
@@ -45,7 +46,8 @@ export class Figure {
   /** @param {Shown} shown */
   show(shown) {
     this.shown = shown;
-    if (this.heading.textContent !== shown.conclusion) this.heading.textContent = shown.conclusion;
+    const words = unbroken(shown.conclusion);
+    if (this.heading.textContent !== words) this.heading.textContent = words;
     this.chart.svg.setAttribute("aria-label", shown.conclusion);
     this.fillTable();
     this.paint();

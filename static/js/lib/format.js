@@ -51,6 +51,11 @@ export function percent(fraction, digits = 1) {
   return `${(nearest / 10 ** digits).toFixed(digits)} %`;
 }
 
+/** Keeps "ε = 3" and "50 %" on one line, like the server. @param {string | number} words */
+export function unbroken(words) {
+  return String(words).replace(/(?<=[εσδηCqN]) ([=≤≥≈]) (?=[−\d.∞])/g, "\u00a0$1\u00a0").replace(/(?<=\d) %/g, "\u00a0%");
+}
+
 /** Integer with thousands separators: 60,000. @param {number} count */
 export function integer(count) {
   return grouped.format(Math.round(count));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {decimalsUp, duration, exponential, integer, percent, plural, roundUp, significant} from "../../../static/js/lib/format.js";
+import {decimalsUp, duration, exponential, integer, percent, plural, roundUp, significant, unbroken} from "../../../static/js/lib/format.js";
 
 test("an epsilon is printed at or above its value", () => {
   assert.equal(roundUp(2.3101), "2.32");
@@ -58,4 +58,8 @@ test("times are those of a person", () => {
   assert.equal(duration(80), "1 min 20 s");
   assert.equal(duration(60), "1 min");
   assert.equal(duration(3000), "50 min");
+});
+
+test("a number keeps its sign on its line, as the server writes it", () => {
+  assert.equal(unbroken("25 % at ε = 3, C ≥ ∞ and a = 1"), "25\u00a0% at ε\u00a0=\u00a03, C\u00a0≥\u00a0∞ and a = 1");
 });

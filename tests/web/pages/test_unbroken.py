@@ -17,6 +17,9 @@ def test_numbers_are_not_parted_from_their_sign():
         "<pre>C = 1</pre>",
         '<input value="ε = 3">',
         "<textarea>ε = 3</textarea>",
+        "<code>C = 1</code>",
+        "<option>50 %</option>".join(("<select>", "</select>")),
+        '<button data-name="ε = 3">',
     ):
         assert unbroken(as_it_is) == as_it_is
     for other in (

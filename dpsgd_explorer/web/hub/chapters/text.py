@@ -34,9 +34,10 @@ NOT_PROSE = re.compile(
     r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<[^>]*>)",
     re.DOTALL,
 )
-# Read again by a program or the server; and drawings, whose lines never break.
+# Read again by a program or the server, or copied; and drawings, whose lines never
+# break.  A tag with quotes has attributes, which scripts and forms read.
 NOT_SHOWN = re.compile(
-    r"(<(script|pre|svg|textarea)\b.*?</\2>|<input\b[^>]*>)",
+    r"(<(script|pre|code|svg|textarea|select)\b.*?</\2>|<[^<>]*\"[^<>]*>)",
     re.DOTALL,
 )
 SIGN = re.compile(r"(?<=[εσδηCqN>]) ([=≤≥≈]) (?=[−\d.∞])")  # "ε = 3"

@@ -1,5 +1,7 @@
 /** Helpers for the scripts of widgets. */
 
+import {unbroken} from "../../lib/format.js";
+
 /** Element with data-part="name"; raises an error if the template has no such part. */
 export function part(element, name) {
   const match = element.querySelector(`[data-part="${name}"]`);
@@ -24,11 +26,6 @@ export function write(element, name, words, colours = []) {
     span.textContent = unbroken(passage);
     return span;
   }));
-}
-
-/** Keeps "ε = 3" and "50 %" on one line, like the server. @param {string | number} words */
-function unbroken(words) {
-  return String(words).replace(/(?<=[εσδηCqN]) ([=≤≥≈]) (?=[−\d.∞])/g, "\u00a0$1\u00a0").replace(/(?<=\d) %/g, "\u00a0%");
 }
 
 /** Pure: a text cut into [passage, colour or ""]; passages that do not occur are left out. */
