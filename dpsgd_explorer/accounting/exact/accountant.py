@@ -315,14 +315,15 @@ class ExactAccountant(Accountant):
             rows = [int(run.counts.sum(axis=1).argmax())]
         for row in rows:
             if 0 < upper[row] < math.inf:
-                steps, most = self._allocated(run.rows([row])), float(upper[row])
+                steps = AllocationRun(
+                    run.rows([row]),
+                    max_points=self.max_points,
+                    two_sided=self.two_sided,
+                )
                 lower[row], upper[row] = steps.epsilon_bounds(
-                    delta, most, self.refinements
+                    delta, float(upper[row]), self.refinements
                 )
         return monotone_bounds(run.counts, lower, upper)
-
-    def _allocated(self, run: StepCounts) -> AllocationRun:
-        return AllocationRun(run, max_points=self.max_points)
 
     def _allocated_deltas(
         self, run: StepCounts, at: Floats
@@ -333,7 +334,8 @@ class ExactAccountant(Accountant):
             return [(low, high)] * 2
         with np.errstate(divide="ignore"):
             most = np.log(high)
-        logs = self._allocated(run).directed_log_deltas(at, most)
+        steps = AllocationRun(run, max_points=self.max_points)
+        logs = steps.directed_log_deltas(at, most)
         return [(np.exp(lower), np.exp(upper)) for lower, upper in logs]
 
 

@@ -77,6 +77,8 @@ class AllocationRun:
         run: StepCounts,
         kept: KeptCurves | None = None,
         max_points: int = MAX_POINTS,
+        *,
+        two_sided: bool = True,
     ) -> None:
         """Divides a single row, all with noise, into epochs and other steps.
 
@@ -84,6 +86,7 @@ class AllocationRun:
             run: The row.
             kept: Curves for ``quick_epsilon`` that other rows share.
             max_points: Largest number of points of the grids of all sums together.
+            two_sided: If True, ``epsilon_bounds`` returns a lower bound, else 0.
         """
         epochs: dict[Epoch, int] = {}
         others: list[Phase] = []
@@ -101,6 +104,7 @@ class AllocationRun:
         self.epochs = list(epochs.items())
         self.others = merged(StepCounts(others, np.array([counts]), run.relation))
         self._max_points = max_points
+        self._signs = (1, -1) if two_sided else (1,)
         self._imprecise: set[Epoch] = set()  # epochs for which doubles were not enough
         self._kept: tuple[Sequence[Grid], dict[int, Curves]] | None = None
         self._shared = {} if kept is None else kept
@@ -120,12 +124,14 @@ class AllocationRun:
             curves = self._curves_of(level, delta)
             if curves is None:
                 break
-            lows, highs = [], []
-            for direction in BOTH_DIRECTIONS:
-                smaller, larger = (curves[sign][direction] for sign in (-1, 1))
-                lows.append(self._epsilon(smaller, -1, delta, most, lower, points))
-                highs.append(self._epsilon(larger, 1, delta, most, lower, points))
-            lower, upper = max(lower, *lows), min(upper, max(highs))
+            bounds = {
+                sign: max(
+                    self._epsilon(curve, sign, delta, most, lower, points)
+                    for curve in by_direction.values()
+                )
+                for sign, by_direction in curves.items()
+            }
+            lower, upper = max(lower, bounds.get(-1, 0.0)), min(upper, bounds[1])
             if upper - lower <= TOLERANCES.discretized_gap * upper:
                 break
         return min(lower, upper), upper
@@ -263,7 +269,7 @@ class AllocationRun:
             return None
         if self._kept is None or self._kept[0] != grids:
             self._kept = None  # frees the memory of the coarser curves
-            curves = {sign: self._curves(grids, sign, share) for sign in (1, -1)}
+            curves = {sign: self._curves(grids, sign, share) for sign in self._signs}
             self._kept = (grids, curves)
         return self._kept[1]
 
