@@ -144,7 +144,7 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
         )
     if run["state"] not in (DONE, CANCELLED):
         rule = "but only a run that is done or was stopped can be continued."
-        raise not_continued(f"it is {run['state']}, {rule}")
+        raise not_continued(f"its state is {run['state']!r}, {rule}")
     if continuation := _continuation(connection, run["id"]):
         raise not_continued(
             f"run {continuation} already continues it. Continue that run: its budget "

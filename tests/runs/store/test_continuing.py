@@ -72,7 +72,7 @@ def test_a_clipping_bound_that_ends_with_the_steps_is_not_stretched(store):
 @pytest.mark.parametrize("state", ["failed", "running"])
 def test_a_run_that_is_not_over_is_not_continued(store, state):
     run_id = store_run(store, "ann", state, until=3, **BUDGET)
-    assert f"it is {state}" in refused(store, run_id)
+    assert f"its state is {state!r}" in refused(store, run_id)
 
 
 def test_a_run_at_its_wall_has_no_step_left(store):
