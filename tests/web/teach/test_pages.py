@@ -85,6 +85,7 @@ def test_sheet_and_key_are_those_of_the_chapter(reading, slug):
     for reason in REASON.findall(chapter):
         assert words(reason) in words(key)
         assert words(reason) not in words(sheet)
+    sheet, key = (part.replace("\N{NO-BREAK SPACE}", " ") for part in (sheet, key))
     for answer in GUESS.findall(chapter):
         assert f"<strong>{answer}</strong>" in key
         assert f"<strong>{answer}</strong>" not in sheet

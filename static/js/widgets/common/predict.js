@@ -5,7 +5,7 @@
  */
 
 import {countsOf, record} from "./score.js";
-import {decimals} from "../../lib/format.js";
+import {decimals, unbroken} from "../../lib/format.js";
 import {diamond, make, scale, text} from "../../lib/svg.js";
 
 const LABEL_GAP = 18; // px between two labels of predictions
@@ -132,7 +132,7 @@ function reveal(question, picture, isSkipped) {
   const fields = [...question.querySelectorAll("[data-guess]")];
   const nothing = {words: null, value: null, at: null};
   const guesses = fields.map((field) => (isSkipped ? nothing : answerOf(field)));
-  const outcomes = fields.map((field, i) => outcome(guesses[i].words, field.dataset.answer) + (isSkipped ? "" : judge(field, `${question.id}-${i + 1}`)));
+  const outcomes = fields.map((field, i) => unbroken(outcome(guesses[i].words, field.dataset.answer) + (isSkipped ? "" : judge(field, `${question.id}-${i + 1}`))));
   fields.forEach((field, i) => {
     field.querySelector("[data-outcome]").textContent = outcomes[i];
     for (const input of field.querySelectorAll("input")) input.disabled = true;
