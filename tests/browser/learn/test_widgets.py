@@ -92,7 +92,8 @@ def test_a_widget_that_breaks_while_it_moves_gives_its_picture_back(open_page):
         "**/two_worlds/limit.js",
         lambda route: route.fulfill(
             content_type="text/javascript",
-            body='export const mostHits = () => { throw Error("broken"); };',
+            body='export const mostHits = () => { throw Error("broken"); };'
+            "export const placeAbove = mostHits;",
         ),
     )
     page.goto(page.url.replace("microscope", "two-worlds"))
