@@ -17,7 +17,7 @@ from flask import Response, current_app, g, request
 from dpsgd_explorer.web.http.compression import brotli_of
 from dpsgd_explorer.web.http.errors import HttpError
 
-#: Largest number of questions in the queue "slow", whose answers may take ten seconds.
+#: Largest number of questions in the queue "slow", whose answers take up to a minute.
 #: The other threads of the server stay free.
 MAX_SLOW = 24
 RETRY_SECONDS = 10
@@ -30,16 +30,13 @@ class Queue:
     """Lets one thread at a time compute; turns others down if too many wait.
 
     Attributes:
-        length: Number of threads in the queue, with the one that computes.
+        longest: Largest number of threads in the queue, None for any number.
+        length: Number of threads in the queue; one of them computes.
     """
 
     def __init__(self, longest: int | None = None) -> None:
-        """Create an empty queue.
-
-        Args:
-            longest: Largest number of threads in the queue, None for any number.
-        """
-        self._longest = longest
+        """Create an empty queue."""
+        self.longest = longest
         self._lock, self._turn = Lock(), Lock()
         self.length = 0
 
@@ -56,11 +53,11 @@ class Queue:
             HttpError: 503, the queue is full.
         """
         with self._lock:
-            if self.length == self._longest:
+            if self.length == self.longest:
                 raise HttpError(
                     503,
                     "busy",
-                    f"{self._longest} questions wait for an answer that takes seconds, "
+                    f"{self.longest} questions wait for an answer that takes seconds, "
                     "the maximum of this server. Try again later.",
                     retry_after=RETRY_SECONDS,
                 )

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, current_app, request
 from pydantic import BaseModel
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.web.api.answer_cache import cached_answers
+from dpsgd_explorer.web.api.answer_cache import QUEUES, cached_answers
 from dpsgd_explorer.web.forms.form import parse, parse_texts
 from dpsgd_explorer.web.http.request_guard import json_body
 
@@ -88,7 +88,7 @@ def operation(
     def register(view: View) -> View:
         hints = get_type_hints(view)
         models: dict[str, Any] = {name: hints.get(name) for name in ("query", "body")}
-        if queue:
+        if queue and QUEUES[queue].longest is not None:
             models["errors"] = (503,)
         if issubclass(hints["return"], BaseModel):
             models["answer"] = hints["return"]

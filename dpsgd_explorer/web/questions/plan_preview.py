@@ -79,7 +79,6 @@ def plan_of(config: TrainingConfig) -> dict[str, Any]:
 
     Raises:
         ConfigError: no noise reaches the target.
-        ConfigError: no noise reaches the target.
     """
     return planned(config, CURVE_POINTS).model_dump(mode="json")
 
@@ -117,7 +116,7 @@ def planned(
     """Return the plan of a run, with a curve of at most ``points`` points.
 
     A preliminary answer takes at most 0.1 s of CPU time with Poisson sampling. With
-    random allocation it can take 5 s.
+    random allocation it usually takes a second, and half a minute at worst.
     """
     plan = preliminary_plan(config) if preliminary else config.plan
     if config.is_filtered:

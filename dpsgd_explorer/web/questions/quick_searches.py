@@ -16,17 +16,12 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.root_finding import (
-    most_steps,
-)
+from dpsgd_explorer.accounting.core.root_finding import most_steps
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.epochs import slots_of, steps_of
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
-from dpsgd_explorer.accounting.plan import (
-    config_errors,
-    noise_within,
-)
+from dpsgd_explorer.accounting.plan import config_errors, noise_within
 from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
